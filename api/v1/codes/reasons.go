@@ -1,0 +1,64 @@
+package codes
+
+// Reason says why an admission was refused or why a job waits.
+type Reason string
+
+// The reason codes. Those ending in NEVER_FIT can't be cured by waiting.
+const (
+	// Structure: the request can never run as it stands.
+	DevicesNeverFit   Reason = "DEVICES_NEVER_FIT"
+	CPUNeverFit       Reason = "CPU_NEVER_FIT"
+	MemoryNeverFit    Reason = "MEM_NEVER_FIT"
+	ModelUnknown      Reason = "MODEL_UNKNOWN"
+	PartitionUnknown  Reason = "PARTITION_UNKNOWN"
+	QoSUnknown        Reason = "QOS_UNKNOWN"
+	AccountUnknown    Reason = "ACCOUNT_UNKNOWN"
+	AccountClosed     Reason = "ACCOUNT_CLOSED"
+	UserBlocked       Reason = "USER_BLOCKED"
+	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
+	KindUnsupported   Reason = "KIND_UNSUPPORTED"
+	ImageUnavailable  Reason = "IMAGE_UNAVAILABLE"
+	WallOverPartition Reason = "TIME_OVER_PARTITION"
+	WallOverQoS       Reason = "TIME_OVER_QOS"
+
+	// Limits and money.
+	LimitWall      Reason = "LIMIT_TIME"
+	LimitSubmitted Reason = "LIMIT_SUBMITTED"
+	LimitRunning   Reason = "LIMIT_RUNNING"
+	LimitCPU       Reason = "LIMIT_CPU"
+	LimitMemory    Reason = "LIMIT_MEM"
+	LimitDevices   Reason = "LIMIT_GPU"
+	Funds          Reason = "FUNDS"
+	PriceMissing   Reason = "PRICE_MISSING"
+
+	// Waiting: time cures it.
+	DevicesBusy      Reason = "DEVICES_BUSY"
+	DevicesForeign   Reason = "DEVICES_FOREIGN"
+	DevicesUnhealthy Reason = "DEVICES_UNHEALTHY"
+	CPUBusy          Reason = "CPU_BUSY"
+	MemoryBusy       Reason = "MEM_BUSY"
+	NodeDown         Reason = "NODE_DOWN"
+	NodeDrained      Reason = "NODE_DRAINED"
+	Maintenance      Reason = "MAINTENANCE"
+	Priority         Reason = "PRIORITY"
+	ImagePulling     Reason = "IMAGE_PULLING"
+	RuntimeDown      Reason = "RUNTIME_DOWN"
+	JobHeld          Reason = "JOB_HELD"
+	ClockJumped      Reason = "CLOCK_JUMPED"
+)
+
+// Outcome of an attempt.
+type Outcome string
+
+// The outcomes.
+const (
+	Completed   Outcome = "completed"
+	Failed      Outcome = "failed"
+	Cancelled   Outcome = "cancelled"
+	TimedOut    Outcome = "timed_out"
+	OutOfMemory Outcome = "out_of_memory"
+	OutOfCredit Outcome = "out_of_credit"
+	Preempted   Outcome = "preempted"
+	NodeFailed  Outcome = "node_failed"
+	Deadline    Outcome = "deadline"
+)

@@ -1,0 +1,159 @@
+package v1
+
+import "time"
+
+// JobSpec is what a user asks for. Job files have the same fields.
+type JobSpec struct {
+	Name      string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
+	Kind      string            `json:"kind,omitempty" doc:"container (default)"`
+	Account   string            `json:"account,omitempty" doc:"who pays; by default your only account"`
+	Partition string            `json:"partition,omitempty"`
+	QoS       string            `json:"qos,omitempty"`
+	Image     string            `json:"image" doc:"image reference"`
+	Command   []string          `json:"command,omitempty" doc:"by default the image's own"`
+	Env       map[string]string `json:"env,omitempty"`
+	Workdir   string            `json:"workdir,omitempty"`
+	Mounts    []Mount           `json:"mounts,omitempty"`
+	GPU       Quantity          `json:"gpu,omitempty" doc:"number of devices"`
+	Model     string            `json:"model,omitempty" doc:"accelerator model; by default any"`
+	CPU       Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
+	Mem       Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
+	Time      Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
+	Grace     Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
+	Signal    string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
+	Requeue   []string          `json:"requeue,omitempty" doc:"requeue after: node, preempt, timeout"`
+	Priority  int64             `json:"priority,omitempty" doc:"among your own account's jobs; at most 0 for users"`
+	Pull      string            `json:"pull,omitempty" doc:"missing (default), always, never"`
+}
+
+// Mount is a bind mount of a host path.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target,omitempty" doc:"by default the same path"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Quote is what a job would cost and when it would start.
+type Quote struct {
+	Admitted bool     `json:"admitted"`
+	Price    Price    `json:"price"`
+	Window   Window   `json:"window"`
+	Account  string   `json:"account"`
+	Billing  string   `json:"billing" doc:"off, showback or enforce"`
+	Balance  string   `json:"balance,omitempty" doc:"credits usable now"`
+	After    string   `json:"after,omitempty" doc:"credits usable after the deposit"`
+	Spec     JobSpec  `json:"spec" doc:"with every default filled in"`
+	Reasons  []Reason `json:"reasons,omitempty"`
+	Remedy   *Remedy  `json:"remedy,omitempty"`
+}
+
+// Price is a sum with its lines.
+type Price struct {
+	Total string      `json:"total" doc:"credits"`
+	Lines []PriceLine `json:"lines"`
+}
+
+// PriceLine is one resource's part of a price.
+type PriceLine struct {
+	Resource string `json:"resource" doc:"gpu, cpu or mem"`
+	Model    string `json:"model,omitempty"`
+	Amount   string `json:"amount"`
+	Rate     string `json:"rate" doc:"credits per hour and unit"`
+	Credits  string `json:"credits"`
+}
+
+// Window says when a job starts.
+type Window struct {
+	Kind     string     `json:"kind" doc:"now, promised, estimated or unknown"`
+	Start    *time.Time `json:"start,omitempty"`
+	Position int64      `json:"position,omitempty" doc:"place in the queue, from 1"`
+	Queue    int64      `json:"queue,omitempty" doc:"jobs waiting in the partition"`
+}
+
+// Job is a job as a viewer may see it.
+type Job struct {
+	ID        string     `json:"id" doc:"a number; R-n for a refused request"`
+	Name      string     `json:"name"`
+	User      string     `json:"user"`
+	Account   string     `json:"account"`
+	State     string     `json:"state" doc:"refused, held, queued, starting, running, suspended, stopped, stopping, ended"`
+	Outcome   string     `json:"outcome,omitempty"`
+	ExitCode  *int       `json:"exit_code,omitempty"`
+	Message   string     `json:"message,omitempty" doc:"in words, what happened last"`
+	Contact   string     `json:"contact,omitempty" doc:"ok, or lost since when"`
+	Spec      JobSpec    `json:"spec"`
+	Submitted time.Time  `json:"submitted"`
+	Started   *time.Time `json:"started,omitempty"`
+	Ended     *time.Time `json:"ended,omitempty"`
+	Limit     *time.Time `json:"limit,omitempty" doc:"when its time is up"`
+	Node      string     `json:"node,omitempty"`
+	Devices   []string   `json:"devices,omitempty"`
+	Attempt   int        `json:"attempt,omitempty"`
+	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`
+	Window    *Window    `json:"window,omitempty"`
+	Receipt   *Receipt   `json:"receipt,omitempty"`
+	Reasons   []Reason   `json:"reasons,omitempty"`
+	Remedy    *Remedy    `json:"remedy,omitempty"`
+	Seq       int64      `json:"seq" doc:"log sequence of its last change"`
+}
+
+// Receipt is a job's money. While it runs, charged is what has accrued.
+type Receipt struct {
+	Billing  string      `json:"billing"`
+	Deposit  string      `json:"deposit"`
+	Charged  string      `json:"charged"`
+	Returned string      `json:"returned"`
+	Lines    []PriceLine `json:"lines,omitempty"`
+	Account  string      `json:"account"`
+	Grants   []string    `json:"grants,omitempty" doc:"sources that paid, in order"`
+	Final    bool        `json:"final"`
+}
+
+// Why explains a job: the answer of the admission function for it, now.
+type Why struct {
+	Job      Job      `json:"job"`
+	Summary  string   `json:"summary"`
+	Window   Window   `json:"window"`
+	Reasons  []Reason `json:"reasons,omitempty"`
+	Remedy   *Remedy  `json:"remedy,omitempty"`
+	Priority []Factor `json:"priority,omitempty"`
+	Holders  []Holder `json:"holders,omitempty" doc:"who has what it needs, as far as you may see"`
+}
+
+// Factor is a part of a priority.
+type Factor struct {
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+}
+
+// Holder is a job in the way; user and account may be redacted.
+type Holder struct {
+	Job     string     `json:"job,omitempty"`
+	User    string     `json:"user,omitempty"`
+	Account string     `json:"account,omitempty"`
+	What    string     `json:"what"`
+	Until   *time.Time `json:"until,omitempty" doc:"at the latest"`
+}
+
+// StopRequest stops a job.
+type StopRequest struct {
+	Now bool `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
+}
+
+// CloneRequest makes a new job out of an old one or of a refused request.
+type CloneRequest struct {
+	Set map[string]string `json:"set,omitempty" doc:"field of the spec to new value"`
+}
+
+// Event is one row of the log, as the viewer may see it.
+type Event struct {
+	Seq     int64     `json:"seq"`
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind" doc:"command that was carried out, e.g. job.submit"`
+	By      string    `json:"by" doc:"principal"`
+	Job     string    `json:"job,omitempty"`
+	Account string    `json:"account,omitempty"`
+	State   string    `json:"state,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Reasons []Reason  `json:"reasons,omitempty"`
+}
