@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/internal/engine"
+)
+
+func startCases() []testCase {
+	return []testCase{
+		{name: "a started attempt runs and is listed with its labels", run: startIsListed},
+		{name: "Start twice is one run", run: startTwice},
+		{name: "Start from eight sides at once is one run", run: startConcurrently},
+		{name: "Start does not restart an exited attempt", run: startAfterExit},
+		{name: "Start of a program that isn't there ends with 127 or a StartError", run: startNotFound},
+		{name: "Start of an image that isn't there is refused", run: startWithoutImage},
+		{name: "Start with a cancelled context returns at once and starts nothing", run: startCancelled},
+	}
+}
+
+func startIsListed(w *world) {
+	before := time.Now()
+	a := w.start(w.Commands.Sleep)
+	got := w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	if got.Started.IsZero() || (w.Step == nil && got.Started.Before(before.Add(-time.Second))) {
+		w.Errorf("Started = %v, the call was made at %v", got.Started, before)
+	}
+	got.Started = time.Time{}
+	if diff := cmp.Diff(labels(a, engine.PhaseRunning), got); diff != "" {
+		w.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// labels is the status of an attempt as far as its allocation says.
+func labels(a engine.Allocation, phase engine.Phase) engine.Status {
+	return engine.Status{
+		Attempt: a.Attempt, Instance: a.Instance, Job: a.Job, N: a.N,
+		Account: a.Account, SpecDigest: a.SpecDigest, Node: a.Node, Phase: phase,
+	}
+}
+
+func startTwice(w *world) {
+	a := w.start(w.Commands.UntilTerm)
+	w.awaitLine(a.Attempt, "ready")
+	first := w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	w.must("second Start", w.Engine.Start(w.Context(), a))
+	if diff := cmp.Diff(first, w.status(a.Attempt)); diff != "" {
+		w.Errorf("status after the second Start (-before +after):\n%s", diff)
+	}
+	w.wantOutput(a.Attempt, "ready")
+}
+
+func startConcurrently(w *world) {
+	a := w.allocation(w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "once"}}, 0))
+	var (
+		calls sync.WaitGroup
+		errs  [8]error
+	)
+	for i := range errs {
+		calls.Go(func() { errs[i] = w.Engine.Start(w.Context(), a) })
+	}
+	calls.Wait()
+	w.must("Start", errors.Join(errs[:]...))
+	w.awaitExit(a.Attempt)
+	w.wantOutput(a.Attempt, "once")
+}
+
+func startAfterExit(w *world) {
+	a := w.start(w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "once"}}, 3))
+	ended := w.awaitExit(a.Attempt)
+	w.must("Start after the end", w.Engine.Start(w.Context(), a))
+	if diff := cmp.Diff(ended, w.status(a.Attempt)); diff != "" {
+		w.Errorf("status after Start (-before +after):\n%s", diff)
+	}
+	w.wantOutput(a.Attempt, "once")
+}
+
+func startNotFound(w *world) {
+	a := w.allocation(w.Commands.NotFound)
+	err := w.Engine.Start(w.Context(), a)
+	if err != nil {
+		w.wantStartError(err)
+		return
+	}
+	got := w.awaitExit(a.Attempt)
+	if got.ExitCode != 127 || got.Failure == "" {
+		w.Errorf("exit code %d, failure %q; want 127 and a reason", got.ExitCode, got.Failure)
+	}
+}
+
+func startWithoutImage(w *world) {
+	a := w.allocation(w.Commands.Sleep)
+	a.Image, a.ImageID = w.ImageMissing, ""
+	w.wantStartError(w.Engine.Start(w.Context(), a))
+}
+
+func (w *world) wantStartError(err error) {
+	w.Helper()
+	var refused *engine.StartError
+	if !errors.As(err, &refused) || refused.Message == "" {
+		w.Errorf("Start: error %v (%T), want a StartError with a message", err, err)
+	}
+}
+
+func startCancelled(w *world) {
+	a := w.allocation(w.Commands.Sleep)
+	w.wantCancelled("Start", func(ctx context.Context) error { return w.Engine.Start(ctx, a) })
+	w.wantGone(a.Attempt)
+}
+
+// wantCancelled calls f with a context that has ended: it must return its error,
+// and promptly (real time).
+func (w *world) wantCancelled(what string, f func(ctx context.Context) error) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	began := time.Now()
+	if err := f(ctx); !errors.Is(err, context.Canceled) {
+		w.Errorf("%s with a cancelled context: error %v, want context.Canceled", what, err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		w.Errorf("%s with a cancelled context took %v", what, took)
+	}
+}
+
+// wantOutput checks all that an attempt has printed so far.
+func (w *world) wantOutput(id engine.AttemptID, lines ...string) {
+	w.Helper()
+	if diff := cmp.Diff(lines, w.output(id)); diff != "" {
+		w.Errorf("output of %s (-want +got):\n%s", id, diff)
+	}
+}

@@ -1,0 +1,38 @@
+package engine
+
+import "errors"
+
+// UnavailableError means that the runtime could not be asked: down, restarting
+// or too slow. Nothing may be concluded about any attempt.
+type UnavailableError struct{ Cause error }
+
+func (e *UnavailableError) Error() string { return "container runtime unavailable: " + e.Cause.Error() }
+func (e *UnavailableError) Unwrap() error { return e.Cause }
+
+// IsUnavailable reports whether err says that the runtime could not be asked.
+func IsUnavailable(err error) bool {
+	var u *UnavailableError
+	return errors.As(err, &u)
+}
+
+// PullError means that an image can't be had; trying again won't help soon.
+// Message is safe to show to the user: no credentials, no internal addresses.
+type PullError struct {
+	Ref      string
+	NotFound bool
+	Denied   bool
+	Message  string
+}
+
+func (e *PullError) Error() string { return "pull " + e.Ref + ": " + e.Message }
+
+// StartError means that this attempt can never start: the command isn't in the
+// image, a mount source is missing, a device is gone. Message is safe to show.
+type StartError struct{ Message string }
+
+func (e *StartError) Error() string { return e.Message }
+
+// NotFoundError means that the engine has nothing of that attempt.
+type NotFoundError struct{ Attempt AttemptID }
+
+func (e *NotFoundError) Error() string { return "no such attempt: " + string(e.Attempt) }
