@@ -15,6 +15,7 @@ const (
 	AccountUnknown    Reason = "ACCOUNT_UNKNOWN"
 	AccountClosed     Reason = "ACCOUNT_CLOSED"
 	UserBlocked       Reason = "USER_BLOCKED"
+	UserUnbound       Reason = "USER_UNBOUND"
 	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
 	KindUnsupported   Reason = "KIND_UNSUPPORTED"
 	ImageUnavailable  Reason = "IMAGE_UNAVAILABLE"

@@ -1,0 +1,142 @@
+// Package access answers one question: may this principal do this to that? It is
+// pure and small; every operation of every transport asks it, and what is not
+// allowed here is denied. Whoever may not see a thing is told it doesn't exist.
+package access
+
+// Platform is a user's role on the whole installation.
+type Platform string
+
+// The platform roles. An operator runs the machine, an auditor sees everything
+// and changes nothing, an admin also gives out roles and money.
+const (
+	PlatformUser Platform = "user"
+	Operator     Platform = "operator"
+	Admin        Platform = "admin"
+	Auditor      Platform = "auditor"
+)
+
+// ParsePlatform reads a platform role; empty is user.
+func ParsePlatform(s string) (Platform, bool) {
+	switch p := Platform(s); p {
+	case PlatformUser, Operator, Admin, Auditor:
+		return p, true
+	case "":
+		return PlatformUser, true
+	}
+	return "", false
+}
+
+// Role is a member's role in an account; it reaches down the account tree.
+type Role int8
+
+// The account roles, each including those before it.
+const (
+	NoRole Role = iota
+	Viewer
+	Member
+	Manager
+	Owner
+)
+
+var roleNames = [...]string{"", "viewer", "member", "manager", "owner"}
+
+// String is the role's name.
+func (r Role) String() string {
+	if r < 0 || int(r) >= len(roleNames) {
+		return ""
+	}
+	return roleNames[r]
+}
+
+// ParseRole reads a role's name.
+func ParseRole(s string) (Role, bool) {
+	for i, n := range roleNames[1:] {
+		if n == s {
+			return Role(i + 1), true
+		}
+	}
+	return NoRole, false
+}
+
+// Principal is who asks.
+type Principal struct {
+	User     int64    // row id; 0: the server itself
+	Name     string   // as recorded in the log
+	Platform Platform // as of now
+	System   bool     // the server's own loops
+	Blocked  bool
+}
+
+// Action is what is asked for.
+type Action string
+
+// The actions.
+const (
+	JobSee      Action = "job.see"    // state, size, times
+	JobRead     Action = "job.read"   // spec, log, receipt, reasons
+	JobSubmit   Action = "job.submit" // on an account
+	JobControl  Action = "job.control"
+	JobEnter    Action = "job.enter" // exec, attach: the job's own identity
+	AccountSee  Action = "account.see"
+	AccountRead Action = "account.read" // money, usage, members
+	AccountRun  Action = "account.manage"
+	AccountMake Action = "account.create"
+	MoneyGive   Action = "money.grant"
+	PriceSet    Action = "price.set"
+	LimitSet    Action = "limit.set"
+	UserSee     Action = "user.see"
+	UserRun     Action = "user.manage"
+	TokenRun    Action = "token.manage"
+	NodeSee     Action = "node.see"
+	NodeRun     Action = "node.manage"
+	LedgerAll   Action = "ledger.read"
+	EventsAll   Action = "events.read"
+	System      Action = "system" // observations and plans: loops only
+)
+
+// Target is what is acted on, as far as the rules need it.
+type Target struct {
+	Owner int64 // user id of a job, token or user row; 0: nobody's
+	Role  Role  // the principal's role in the account concerned, ancestors included
+}
+
+// Authorize reports whether p may do a to t. What no line allows is denied.
+func Authorize(p Principal, a Action, t Target) bool {
+	if p.System {
+		return true
+	}
+	if p.User == 0 || p.Blocked {
+		return false
+	}
+	mine := t.Owner != 0 && t.Owner == p.User
+	admin := p.Platform == Admin
+	operator := admin || p.Platform == Operator
+	sees := operator || p.Platform == Auditor
+	switch a {
+	case JobSee, NodeSee:
+		return true // the queue is public in what it holds, redacted in who
+	case JobRead:
+		return mine || sees || t.Role >= Manager
+	case JobSubmit:
+		return t.Role >= Member
+	case JobControl:
+		return mine || operator || t.Role >= Manager
+	case JobEnter:
+		return mine
+	case AccountSee, AccountRead:
+		return sees || t.Role >= Viewer
+	case AccountRun:
+		return admin || t.Role >= Manager
+	case AccountMake, MoneyGive, PriceSet, UserRun:
+		return admin
+	case LimitSet:
+		return operator
+	case UserSee, TokenRun:
+		return mine || sees && a == UserSee || admin
+	case NodeRun:
+		return operator
+	case LedgerAll, EventsAll:
+		return sees
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+// Package admission is the one decision about a job: may it be accepted, may it
+// start, what does it cost, when will it start, and if not, why and what smallest
+// change would do. The quote before submitting, the submission, the answer to
+// "why does it wait?" and a replay all call Decide with the same kind of view.
+package admission
+
+import (
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+)
+
+// View is what a decision may look at: one moment of the world.
+type View struct {
+	Now       int64 // ns
+	Tenancy   *tenancy.State
+	Catalog   *catalog.State
+	Ledger    *ledger.State
+	Limits    *limits.State
+	Workload  *workload.State
+	Placement *placement.State
+
+	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
+	PlanDepth  int
+	NeedUID    bool // the engine runs programs as Unix users
+}
+
+// Gate is one of the two gates of a job.
+type Gate int
+
+// At Accept, funds and the count of submitted jobs are reserved; at Start, the
+// concurrent limits, and the node's resources and devices.
+const (
+	Accept Gate = iota
+	Start
+)
+
+// Request is a job that asks to pass a gate. Job is nil before it is accepted.
+type Request struct {
+	Subject Subject
+	Spec    workload.Spec
+	Gate    Gate
+	Job     *workload.Job
+	Spot    *placement.Spot // at Start: where the planner would have it; nil: anywhere
+}
+
+// Subject is who asks, resolved: every name of the spec looked up.
+type Subject struct {
+	User      tenancy.User
+	Home      string // host path of the user's home; empty: unknown
+	Account   tenancy.Account
+	Partition catalog.Partition
+	QoS       catalog.QoS
+}
+
+// Verdict is the decision.
+type Verdict struct {
+	Admit   bool
+	Reasons []fault.Reason // every violated bound, the tightest first
+	Demand  workload.Demand
+	Use     catalog.Use
+	Cost    catalog.Cost  // of the whole wall time and grace: the full deposit
+	Deposit []ledger.Part // what is to be set aside now, by source
+	Before  int64         // micro-credits usable before that deposit
+	Spot    placement.Spot
+	Window  placement.Window
+}
+
+// Never reports whether some reason isn't cured by waiting.
+func (v Verdict) Never() bool {
+	for _, r := range v.Reasons {
+		if r.Never {
+			return true
+		}
+	}
+	return false
+}
+
+// Fault is the verdict as a refusal.
+func (v Verdict) Fault() *fault.Error {
+	f := &fault.Error{Code: "refused", Reasons: v.Reasons, Message: "refused"}
+	if len(v.Reasons) > 0 {
+		f.Message = v.Reasons[0].Message
+	}
+	return f
+}

@@ -1,0 +1,257 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+)
+
+// Decide says whether r passes its gate in v, and everything that follows. It is
+// pure: the same view and request give the same verdict. An error is money that
+// doesn't fit an int64.
+func Decide(v View, r Request) (Verdict, error) {
+	d := decision{View: v, Request: r, path: v.Tenancy.Path(r.Subject.Account.ID)}
+	if r.Job != nil {
+		d.path = r.Job.Path
+	}
+	d.out.Demand = r.DemandOf(d.path)
+	d.shape = placement.ShapeOf(d.out.Demand)
+	d.standing()
+	d.form()
+	d.place()
+	d.bounds()
+	if err := d.price(); err != nil {
+		return d.out, err
+	}
+	slices.SortStableFunc(d.out.Reasons, func(a, b fault.Reason) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+	d.out.Admit = len(d.out.Reasons) == 0
+	return d.out, nil
+}
+
+// rank puts what no waiting cures first.
+func rank(r fault.Reason) int {
+	if r.Never {
+		return 0
+	}
+	return 1
+}
+
+type decision struct {
+	View
+	Request
+	path  []pathID
+	shape placement.Shape
+	out   Verdict
+}
+
+func (d *decision) refuse(r fault.Reason) { d.out.Reasons = append(d.out.Reasons, r) }
+
+// standing checks the people: a blocked user or a closed account runs nothing.
+func (d *decision) standing() {
+	u := d.Subject.User
+	if u.Blocked {
+		d.refuse(fault.Reason{Code: codes.UserBlocked, Message: "user " + u.Name + " is blocked", Scope: "user " + u.Name, Never: true})
+	}
+	if u.Warning != "" {
+		d.refuse(fault.Reason{Code: codes.UserBlocked, Message: "user " + u.Name + ": " + u.Warning + "; an admin must run: croft user set " + u.Name + " --rebind", Scope: "user " + u.Name, Never: true})
+	}
+	if d.NeedUID && u.UID < 0 {
+		d.refuse(fault.Reason{Code: codes.UserUnbound, Message: "user " + u.Name + " has no Unix account on this machine to run as", Scope: "user " + u.Name, Never: true})
+	}
+	for _, a := range d.path {
+		if row, ok := d.Tenancy.Accounts.Get(a); ok && row.Closed {
+			d.refuse(fault.Reason{Code: codes.AccountClosed, Message: "account " + row.Name + " is closed", Scope: "account " + row.Name, Field: "account", Never: true})
+		}
+	}
+	if d.Gate == Start && d.Tenancy.Role(u.ID, d.Subject.Account.ID) < memberRole {
+		d.refuse(fault.Reason{Code: codes.AccountUnknown, Message: "user " + u.Name + " is no longer a member of " + d.Subject.Account.Name, Scope: "account " + d.Subject.Account.Name, Field: "account"})
+	}
+}
+
+// form checks what the site allows whatever is free: wall time and mounts.
+func (d *decision) form() {
+	wall := d.Spec.Time
+	if p := d.Subject.Partition; p.MaxWall > 0 && wall > p.MaxWall {
+		d.refuse(bound(codes.WallOverPartition, "time", span(wall), span(p.MaxWall), "partition "+p.Name, true))
+	}
+	if q := d.Subject.QoS; q.MaxWall > 0 && wall > q.MaxWall {
+		d.refuse(bound(codes.WallOverQoS, "time", span(wall), span(q.MaxWall), "QoS "+q.Name, true))
+	}
+	if d.Gate != Accept {
+		return
+	}
+	for _, m := range d.Spec.Mounts {
+		if !d.mountAllowed(m.Source) {
+			d.refuse(fault.Reason{
+				Code: codes.MountNotAllowed, Field: "mounts", Observed: m.Source, Bound: strings.Join(d.MountRoots, " "), Never: true,
+				Message: "mounting " + m.Source + " isn't allowed here (allowed: your own folders below " + or(strings.Join(d.MountRoots, ", "), "nothing") + ")",
+			})
+		}
+	}
+}
+
+// mountAllowed confines a source to the site's roots; "~" is the user's own home.
+// What the path really leads to is checked again when it is mounted.
+func (d *decision) mountAllowed(source string) bool {
+	for _, root := range d.MountRoots {
+		if root == "~" {
+			root = d.Subject.Home
+		}
+		if root != "" && (source == root || strings.HasPrefix(source, strings.TrimSuffix(root, "/")+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// place checks nodes and devices: at Accept whether the job could ever run, at
+// Start whether it fits now.
+func (d *decision) place() {
+	if bad := d.Placement.NeverFits(d.shape, d.Subject.Partition); len(bad) > 0 {
+		for _, m := range bad {
+			d.refuse(misfit(m))
+		}
+		return
+	}
+	if d.Gate != Start {
+		return
+	}
+	var bad []placement.Misfit
+	if d.Spot != nil {
+		d.out.Spot, bad = *d.Spot, d.Placement.Check(d.shape, *d.Spot, d.Now)
+	} else {
+		d.out.Spot, bad = d.Placement.FitNow(d.shape, d.Subject.Partition, d.Now)
+	}
+	for _, m := range bad {
+		d.refuse(misfit(m))
+	}
+}
+
+// bounds checks limits. At Accept only what no waiting cures, and the count of
+// submitted jobs, is refused; the rest waits for Start.
+func (d *decision) bounds() {
+	who := limits.Who{Path: d.path, User: d.Subject.User.ID, Partition: d.Subject.Partition.Name}
+	ask := limits.Demand{CPU: d.shape.CPU, Mem: d.shape.Mem, GPU: d.shape.GPU, Running: 1}
+	ask.Models = d.models()
+	if d.Gate == Accept {
+		ask.Submitted = 1
+	}
+	for _, v := range d.Limits.Check(who, ask, d.Spec.Time) {
+		if d.Gate == Accept && !v.Never && v.Limit.Resource != limits.Submitted {
+			continue
+		}
+		d.refuse(d.violation(v))
+	}
+}
+
+// models is the devices by model: those of the spot, or what was named.
+func (d *decision) models() []catalog.ModelCount {
+	if len(d.out.Spot.Devices) > 0 {
+		return d.out.Spot.Models()
+	}
+	if d.shape.GPU > 0 && d.shape.Model != "" {
+		return []catalog.ModelCount{{Model: d.shape.Model, Count: d.shape.GPU}}
+	}
+	return nil
+}
+
+// price computes the full deposit and takes it out of the account's sources. A
+// job that takes any model is priced by the dearest one until its devices are
+// known.
+func (d *decision) price() error {
+	d.out.Use = catalog.Use{CPU: d.shape.CPU, Mem: d.shape.Mem, Devices: d.models()}
+	book := d.Catalog.Book(d.Subject.Partition.Name, d.Now)
+	if d.shape.GPU > 0 && d.out.Use.Devices == nil {
+		model := book.Dearest(modelNames(d.Placement.Models(d.Subject.Partition)), d.Now)
+		d.out.Use.Devices = []catalog.ModelCount{{Model: model, Count: d.shape.GPU}}
+	}
+	mode := d.billing()
+	if mode == tenancy.BillingOff {
+		return nil
+	}
+	var err error
+	d.out.Cost, err = book.Cost(d.out.Use, d.factor(), d.Now, d.Now+d.shape.Length())
+	if err != nil {
+		return fault.New(codes.Invalid, "the price of this request is too large to compute: ask for less")
+	}
+	if mode == tenancy.BillingEnforce {
+		d.priced(book)
+	}
+	d.deposit(mode, book)
+	return nil
+}
+
+// priced refuses what has no price where money decides.
+func (d *decision) priced(book catalog.Book) {
+	p, ok := book.At(d.Now)
+	if !ok {
+		d.refuse(fault.Reason{Code: codes.PriceMissing, Message: "partition " + d.Subject.Partition.Name + " has no price yet: an admin must run croft price set", Scope: "partition " + d.Subject.Partition.Name, Never: true})
+		return
+	}
+	for _, m := range d.out.Use.Devices {
+		if _, ok := p.Device(m.Model); !ok && m.Model != "" {
+			d.refuse(fault.Reason{Code: codes.PriceMissing, Message: "model " + m.Model + " has no price yet: an admin must run croft price set", Field: "model", Scope: "partition " + d.Subject.Partition.Name, Never: true})
+		}
+	}
+}
+
+// deposit splits what is still to be set aside over the sources.
+func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
+	need := d.out.Cost.Total
+	if d.Job != nil {
+		for _, p := range d.Job.Sources {
+			need -= p.Left
+		}
+	}
+	sources := d.Ledger.Sources(d.path, d.Now)
+	have := ledger.Available(sources)
+	d.out.Before = int64(have)
+	if need <= 0 {
+		return
+	}
+	var unfunded ledger.Account
+	if mode == tenancy.BillingShowback {
+		unfunded = ledger.Unfunded(d.Subject.Account.ID)
+	}
+	parts, short := ledger.Split(sources, need, unfunded)
+	if short > 0 {
+		d.refuse(fault.Reason{
+			Code: codes.Funds, Field: "time", Observed: need.String(), Bound: have.String(), Scope: "account " + d.Subject.Account.Name, Never: d.Gate == Accept,
+			Message: "the deposit is " + need.String() + ", account " + d.Subject.Account.Name + " has " + have.String() + " left",
+		})
+		return
+	}
+	d.out.Deposit = parts
+}
+
+func modelNames(in []catalog.ModelCount) []string {
+	var out []string
+	for _, m := range in {
+		out = append(out, m.Model)
+	}
+	return out
+}
+
+func (d *decision) billing() tenancy.Billing {
+	if d.Job != nil {
+		return tenancy.Billing(d.Job.Billing)
+	}
+	return d.Subject.Account.Billing
+}
+
+func (d *decision) factor() int64 {
+	if d.Job != nil {
+		return d.Job.Factor
+	}
+	return d.Subject.QoS.Factor
+}

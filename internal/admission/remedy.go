@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/workload"
+)
+
+// maxSteps bounds the search: each step mends one field, and there are few.
+const maxSteps = 8
+
+// Remedy looks for the smallest change of the spec that passes the gate which v
+// didn't. It mends the first reason, asks again, and goes on until Decide admits
+// the result; so a remedy that is shown has itself been decided. It is nil when no
+// change of the spec helps.
+func Remedy(v View, r Request, verdict Verdict) *fault.Remedy {
+	before := r.Spec
+	for range maxSteps {
+		if verdict.Admit {
+			return remedyOf(v, r, before, verdict)
+		}
+		spec, ok := mend(v, r, verdict)
+		if !ok {
+			return nil
+		}
+		r.Spec = spec
+		var err error
+		if verdict, err = Decide(v, r); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// mend changes the one field that the first curable reason is about.
+func mend(v View, r Request, verdict Verdict) (workload.Spec, bool) {
+	s := r.Spec
+	for _, reason := range verdict.Reasons {
+		next, ok := mendOne(v, r, verdict, reason)
+		if ok && !same(next, s) {
+			return next, true
+		}
+	}
+	return s, false
+}
+
+func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.Spec, bool) {
+	s := r.Spec
+	switch reason.Code {
+	case codes.DevicesNeverFit, codes.CPUNeverFit, codes.MemoryNeverFit:
+		fit, ok := v.Placement.LargestFit(shapeOf(s), r.Subject.Partition)
+		s.CPU, s.Mem, s.GPU = fit.CPU, fit.Mem, fit.GPU
+		return s, ok
+	case codes.ModelUnknown:
+		s.Model = ""
+		return s, true
+	case codes.WallOverPartition:
+		s.Time = r.Subject.Partition.MaxWall
+		return s, true
+	case codes.WallOverQoS:
+		s.Time = r.Subject.QoS.MaxWall
+		return s, true
+	case codes.Funds:
+		return afford(v, r, verdict)
+	case codes.Maintenance, codes.LimitWall:
+		return setField(s, "time", reason.Bound)
+	case codes.DevicesBusy, codes.DevicesForeign, codes.CPUBusy, codes.MemoryBusy:
+		return setField(s, reason.Field, reason.Bound)
+	case codes.LimitDevices, codes.LimitCPU, codes.LimitMemory:
+		return headroom(v, r, verdict, reason)
+	}
+	return s, false
+}
+
+// setField gives a field the amount that is available, if that leaves anything.
+func setField(s workload.Spec, field, to string) (workload.Spec, bool) {
+	var n int64
+	var err error
+	switch field {
+	case "gpu":
+		n, err = quantity.ParseCount(to)
+		s.GPU = n
+	case "cpu":
+		n, err = quantity.ParseCPU(to)
+		s.CPU = n
+	case "mem":
+		n, err = quantity.ParseBytes(to)
+		s.Mem = n
+	case "time":
+		n, err = quantity.ParseDuration(to)
+		n -= n % 1e9
+		s.Time = n
+	}
+	return s, err == nil && n > 0
+}
+
+// headroom reduces an amount to what its tightest limit leaves.
+func headroom(v View, r Request, verdict Verdict, reason fault.Reason) (workload.Spec, bool) {
+	who := limits.Who{Path: verdict.Demand.Path, User: r.Subject.User.ID, Partition: r.Subject.Partition.Name}
+	ask := limits.Demand{CPU: r.Spec.CPU, Mem: r.Spec.Mem, GPU: r.Spec.GPU, Models: verdict.Use.Devices}
+	least := int64(-1)
+	var resource limits.Resource
+	for _, viol := range v.Limits.Check(who, ask, r.Spec.Time) {
+		if limitCode(viol.Limit.Resource) != reason.Code {
+			continue
+		}
+		left := viol.Limit.Max
+		if r.Gate == Start {
+			left -= viol.Used
+		}
+		if least < 0 || left < least {
+			least, resource = left, viol.Limit.Resource
+		}
+	}
+	if least <= 0 {
+		return r.Spec, false
+	}
+	return setField(r.Spec, fieldOf(resource), text(resource, least))
+}
+
+// afford shortens the wall time to what the account can pay, in whole minutes; if
+// not even a minute is, it asks for one device fewer.
+func afford(v View, r Request, verdict Verdict) (workload.Spec, bool) {
+	s := r.Spec
+	book := v.Catalog.Book(r.Subject.Partition.Name, v.Now)
+	funds := money.Micros(verdict.Before)
+	if r.Job != nil {
+		for _, p := range r.Job.Sources {
+			funds += p.Left
+		}
+	}
+	const minute = int64(60e9)
+	span := book.Affordable(verdict.Use, r.Subject.QoS.Factor, v.Now, funds) - s.Grace
+	if span >= minute {
+		s.Time = min(s.Time, span-span%minute)
+		return s, true
+	}
+	if s.GPU > 1 {
+		s.GPU--
+		return s, true
+	}
+	return s, false
+}
+
+// remedyOf words what changed, as fields and as flags, with its start.
+func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.Remedy {
+	out := &fault.Remedy{Set: map[string]string{}}
+	if r.Spec.GPU != before.GPU {
+		out.Set["gpu"] = strconv.FormatInt(r.Spec.GPU, 10)
+	}
+	if r.Spec.CPU != before.CPU {
+		out.Set["cpu"] = quantity.FormatCPU(r.Spec.CPU)
+	}
+	if r.Spec.Mem != before.Mem {
+		out.Set["mem"] = quantity.FormatBytes(r.Spec.Mem)
+	}
+	if r.Spec.Time != before.Time {
+		out.Set["time"] = span(r.Spec.Time)
+	}
+	if r.Spec.Model != before.Model {
+		out.Set["model"] = r.Spec.Model
+	}
+	var flags []string
+	for _, k := range slices.Sorted(maps.Keys(out.Set)) {
+		value := out.Set[k]
+		if value == "" {
+			value = `""`
+		}
+		flags = append(flags, "--"+k+" "+value)
+	}
+	out.Flags = strings.Join(flags, " ")
+	w := StartWindow(v, r, verdict)
+	out.Start, out.Exact = w.Start, w.Kind == "promised" || w.Kind == "now"
+	return out
+}
+
+func same(a, b workload.Spec) bool {
+	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model
+}

@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"slices"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/workload"
+)
+
+func shapeOf(s workload.Spec) placement.Shape {
+	return placement.Shape{CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Wall: s.Time, Grace: s.Grace}
+}
+
+// Quote is the verdict on a request that isn't submitted: what accepting it would
+// say, with the window in which it would start, and a remedy if it is refused.
+func Quote(v View, r Request) (Verdict, error) {
+	r.Gate, r.Job = Accept, nil
+	verdict, err := Decide(v, r)
+	if err != nil {
+		return verdict, err
+	}
+	verdict.Window = StartWindow(v, r, verdict)
+	return verdict, nil
+}
+
+// Why is the verdict on a waiting job at the start gate, with its window.
+func Why(v View, j *workload.Job) (Verdict, Request, error) {
+	r := Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j}
+	verdict, err := Decide(v, r)
+	if err != nil {
+		return verdict, r, err
+	}
+	verdict.Window = StartWindow(v, r, verdict)
+	return verdict, r, nil
+}
+
+// StartWindow says when a request would start from its place in the queue.
+func StartWindow(v View, r Request, verdict Verdict) placement.Window {
+	place := workload.Pending{Partition: r.Subject.Partition.Name, Priority: verdict.Demand.Priority, Submitted: v.Now, Job: 1<<63 - 1}
+	in := placement.EstimateInput{
+		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: shapeOf(r.Spec), Priority: verdict.Demand.Priority,
+		Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible,
+		Queue: v.Placement.Backlog.Jobs(r.Subject.Partition.Name, -1<<63),
+	}
+	if r.Job != nil {
+		place = r.Job.Place()
+		in.Promise = r.Job.Promise
+	} else {
+		in.Queue++
+	}
+	in.Position = v.Workload.Ahead(place)
+	in.Ahead = func(yield func(*workload.Job) bool) {
+		left := in.Position
+		for j := range v.Workload.Queue(place.Partition) {
+			if left--; left < 0 || !yield(j) {
+				return
+			}
+		}
+	}
+	return placement.Estimate(in)
+}
+
+// StartMargin, in ns, is the time allowed between the decision to start a job and
+// the start of its program, in which it holds its resources already.
+const StartMargin = int64(30e9)
+
+// Eligible reports whether nothing but resources keeps a waiting job from
+// starting: limits and funds have room for it.
+func (v View) Eligible(j *workload.Job) bool {
+	d := decision{View: v, Request: Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j}, path: j.Path}
+	d.out.Demand = j.Demand()
+	d.shape = shapeOf(j.Spec)
+	d.standing()
+	d.bounds()
+	if len(d.out.Reasons) > 0 {
+		return false
+	}
+	return d.price() == nil && len(d.out.Reasons) == 0
+}
+
+// blocked reports whether something other than busy resources stands in the way.
+func blocked(v Verdict) bool {
+	for _, r := range v.Reasons {
+		switch r.Code {
+		case codes.DevicesBusy, codes.CPUBusy, codes.MemoryBusy, codes.Maintenance, codes.Priority:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// sharing names the other partitions that have nodes in common with p.
+func sharing(v View, p catalog.Partition) []string {
+	var out []string
+	for name, o := range v.Catalog.Partitions.All() {
+		if name == p.Name {
+			continue
+		}
+		if len(p.Nodes) == 0 || len(o.Nodes) == 0 || slices.ContainsFunc(o.Nodes, p.Has) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

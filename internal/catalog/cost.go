@@ -1,0 +1,99 @@
+package catalog
+
+import (
+	"slices"
+
+	"croft.dev/croft/internal/money"
+)
+
+// ModelCount is a number of devices of one model.
+type ModelCount struct {
+	Model string
+	Count int64
+}
+
+// Use is what is paid for: milli-cores, bytes and devices by model.
+type Use struct {
+	CPU, Mem int64
+	Devices  []ModelCount
+}
+
+// CostLine is one resource's part of a cost: exact over all its spans, rounded
+// down once.
+type CostLine struct {
+	Resource string     // "gpu", "cpu" or "mem"
+	Model    string     // of devices
+	Amount   int64      // milli-cores, bytes or devices
+	Rate     money.Rate // in force at the start, before the factor
+	Micros   money.Micros
+}
+
+// Cost is the price of a use over a span.
+type Cost struct {
+	Lines []CostLine
+	Total money.Micros
+}
+
+// Cost returns what u costs over [from, to) by this book at a QoS factor in
+// thousandths. Cutting the span anywhere changes nothing. The only error is
+// money.ErrRange.
+func (b Book) Cost(u Use, factor, from, to int64) (Cost, error) {
+	var c Cost
+	segs := b.Segments(from, to)
+	first, _ := b.At(from)
+	add := func(r string, model string, amount, scaled int64, unit money.Unit, rate func(Price) money.Rate) error {
+		if amount == 0 {
+			return nil
+		}
+		var l money.Line
+		for _, s := range segs {
+			l.Add(scaled, rate(s.Price), factor, s.To-s.From)
+		}
+		m, err := l.Total(unit)
+		if err != nil {
+			return err
+		}
+		c.Lines = append(c.Lines, CostLine{r, model, amount, rate(first), m})
+		c.Total, err = c.Total.Add(m)
+		return err
+	}
+	for _, d := range u.Devices {
+		rate := func(p Price) money.Rate { r, _ := p.Device(d.Model); return r }
+		if err := add("gpu", d.Model, d.Count, d.Count*1000, money.PerDevice, rate); err != nil {
+			return Cost{}, err
+		}
+	}
+	if err := add("cpu", "", u.CPU, u.CPU, money.PerCore, func(p Price) money.Rate { return p.CPU }); err != nil {
+		return Cost{}, err
+	}
+	err := add("mem", "", u.Mem, u.Mem, money.PerGiB, func(p Price) money.Rate { return p.Memory })
+	return c, err
+}
+
+// Affordable is the longest span in ns that funds can pay for at the prices in
+// force at t.
+func (b Book) Affordable(u Use, factor int64, t int64, funds money.Micros) int64 {
+	p, ok := b.At(t)
+	if !ok {
+		return 1<<63 - 1
+	}
+	hours := []money.HourPrice{{Amount: u.CPU, Rate: p.CPU, Factor: factor, Unit: money.PerCore}, {Amount: u.Mem, Rate: p.Memory, Factor: factor, Unit: money.PerGiB}}
+	for _, d := range u.Devices {
+		r, _ := p.Device(d.Model)
+		hours = append(hours, money.HourPrice{Amount: d.Count * 1000, Rate: r, Factor: factor, Unit: money.PerDevice})
+	}
+	return money.MaxAffordable(funds, hours)
+}
+
+// Dearest returns the model among offered with the highest rate at t, for a
+// request that takes any.
+func (b Book) Dearest(offered []string, t int64) string {
+	p, _ := b.At(t)
+	best, rate := "", money.Rate(-1)
+	for _, m := range slices.Sorted(slices.Values(offered)) {
+		if r, _ := p.Device(m); r > rate {
+			best, rate = m, r
+		}
+	}
+	return best
+}

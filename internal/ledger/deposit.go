@@ -1,0 +1,163 @@
+package ledger
+
+import (
+	"strconv"
+	"strings"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
+)
+
+// Payer is whose money a posting is about.
+type Payer struct {
+	Job     id.Job
+	Attempt int32
+	Account id.Account
+	User    id.User
+}
+
+// Posting stamps transfers with their place in the log, and counts their ids.
+type Posting struct {
+	Seq  int64
+	At   int64
+	next id.Transfer
+}
+
+// NewPosting returns a stamp for one decision on s.
+func (s *State) NewPosting(seq, at int64) *Posting {
+	return &Posting{Seq: seq, At: at, next: s.NextTransfer()}
+}
+
+// transfer makes one posting; an amount of zero posts nothing.
+func (p *Posting) transfer(from, to Account, amount money.Micros, kind Kind, who Payer) []Change {
+	if amount <= 0 {
+		return nil
+	}
+	t := Transfer{
+		ID: p.next, Seq: p.Seq, At: p.At, From: from, To: to, Amount: amount, Kind: kind,
+		Job: who.Job, Attempt: who.Attempt, Account: who.Account, User: who.User,
+	}
+	p.next++
+	return []Change{Posted{t}}
+}
+
+// Give posts a new grant: money from its source into the grant.
+func (p *Posting) Give(g Grant) []Change {
+	return append([]Change{GrantSet{g}}, p.transfer(Funding(g.Source), OfGrant(g.ID), g.Amount, KindGrant, Payer{Account: g.Account, User: g.By})...)
+}
+
+// Part is what one source contributes to a deposit.
+type Part struct {
+	Source Account
+	Amount money.Micros
+}
+
+// Available is what the sources have together.
+func Available(sources []Source) money.Micros {
+	var sum money.Micros
+	for _, s := range sources {
+		sum += s.Available
+	}
+	return sum
+}
+
+// Split takes need out of the sources in order. What they lack is short; with
+// unfunded (showback) it is taken from that account, which may go below zero.
+func Split(sources []Source, need money.Micros, unfunded Account) (parts []Part, short money.Micros) {
+	for _, s := range sources {
+		if need == 0 {
+			return parts, 0
+		}
+		take := min(need, s.Available)
+		parts = append(parts, Part{s.Account, take})
+		need -= take
+	}
+	if need > 0 && unfunded != "" {
+		return append(parts, Part{unfunded, need}), 0
+	}
+	return parts, need
+}
+
+// Deposit sets parts aside for a job.
+func (p *Posting) Deposit(parts []Part, who Payer) []Change {
+	var out []Change
+	for _, part := range parts {
+		out = append(out, p.transfer(part.Source, Deposit(who.Job, part.Source), part.Amount, KindDeposit, who)...)
+	}
+	return out
+}
+
+// Charge moves amount out of a job's deposit to what its account has spent, parts
+// in order. left is what remains of each part. What the deposit lacks isn't
+// charged: it is returned as over, for the platform to bear.
+func (p *Posting) Charge(parts []Part, amount money.Micros, who Payer) (out []Change, left []Part, over money.Micros) {
+	for _, part := range parts {
+		take := min(part.Amount, amount)
+		out = append(out, p.transfer(Deposit(who.Job, part.Source), Spent(who.Account), take, KindCharge, who)...)
+		amount -= take
+		left = append(left, Part{part.Source, part.Amount - take})
+	}
+	return out, left, amount
+}
+
+// Correct takes amount back out of what was charged, into the deposit: the span
+// turned out to be shorter than what was posted. paid is what each part was
+// charged; the last to pay is corrected first.
+func (p *Posting) Correct(paid []Part, amount money.Micros, who Payer) (out []Change, back []Part) {
+	back = make([]Part, len(paid))
+	for i := len(paid) - 1; i >= 0; i-- {
+		take := min(paid[i].Amount, amount)
+		back[i] = Part{paid[i].Source, take}
+		out = append(out, p.transfer(Spent(who.Account), Deposit(who.Job, paid[i].Source), take, KindCorrect, who)...)
+		amount -= take
+	}
+	return out, back
+}
+
+// Return gives what is left of a deposit back to where it came from; a grant that
+// ended longer than RefundTail ago no longer takes it: it expires.
+func (p *Posting) Return(s *State, parts []Part, who Payer) []Change {
+	var out []Change
+	for _, part := range parts {
+		to := part.Source
+		if s.closedFor(part.Source, p.At) {
+			to = Expired
+		}
+		out = append(out, p.transfer(Deposit(who.Job, part.Source), to, part.Amount, KindReturn, who)...)
+	}
+	return out
+}
+
+// Refund gives money that was charged back to its sources, out of the platform's
+// own funds when from is Platform, and notes the loss as waste.
+func (p *Posting) Refund(parts []Part, cause Cause, who Payer) []Change {
+	var out []Change
+	for _, part := range parts {
+		out = append(out, p.transfer(Spent(who.Account), part.Source, part.Amount, KindRefund, who)...)
+		out = append(out, p.transfer(Platform, Waste(cause), part.Amount, KindWaste, who)...)
+	}
+	return out
+}
+
+// Lost posts platform money to a cause of waste.
+func (p *Posting) Lost(cause Cause, amount money.Micros, who Payer) []Change {
+	return p.transfer(Platform, Waste(cause), amount, KindWaste, who)
+}
+
+// Expire posts what is left of a grant that ended RefundTail ago.
+func (p *Posting) Expire(s *State, g Grant) []Change {
+	g.Expired = true
+	rest := s.Balance(OfGrant(g.ID))
+	return append([]Change{GrantSet{g}}, p.transfer(OfGrant(g.ID), Expired, rest, KindExpire, Payer{Account: g.Account})...)
+}
+
+// closedFor reports whether a source no longer takes money back.
+func (s *State) closedFor(source Account, at int64) bool {
+	n, ok := strings.CutPrefix(string(source), "grant:")
+	if !ok {
+		return false
+	}
+	gid, err := strconv.ParseInt(n, 10, 64)
+	g, ok := s.Grants.Get(id.Grant(gid))
+	return err == nil && ok && (g.Expired || g.End != 0 && at >= g.End+RefundTail)
+}

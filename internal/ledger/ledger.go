@@ -1,0 +1,132 @@
+// Package ledger is the money: balanced, append-only transfers between ledger
+// accounts, grants with a start and an end, deposits for admitted jobs, and the
+// tiles that give every device-second exactly one payer. A balance is always a
+// sum of transfers.
+package ledger
+
+import (
+	"fmt"
+	"strings"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
+)
+
+// Account names a ledger account. Money only moves between two of them.
+type Account string
+
+// Platform is where the platform's own money comes from.
+const Platform Account = "funding:platform"
+
+// Expired collects what grants lose at their end.
+const Expired Account = "expired"
+
+// Funding is a source outside: its balance is minus what was granted.
+func Funding(source string) Account { return Account("funding:" + source) }
+
+// OfGrant is the unspent part of a grant.
+func OfGrant(g id.Grant) Account { return Account(fmt.Sprintf("grant:%d", g)) }
+
+// Unfunded is what showback posts beyond an account's grants: it may go below 0.
+func Unfunded(a id.Account) Account { return Account(fmt.Sprintf("unfunded:%d", a)) }
+
+// Deposit is what a job has set aside out of one source (a grant's or Unfunded's
+// ledger account).
+func Deposit(j id.Job, source Account) Account {
+	return Account(fmt.Sprintf("deposit:%d:%s", j, source))
+}
+
+// Spent is what an account has paid.
+func Spent(a id.Account) Account { return Account(fmt.Sprintf("spent:%d", a)) }
+
+// Waste is what the platform paid for a cause.
+func Waste(c Cause) Account { return Account("waste:" + string(c)) }
+
+// Open reports whether the account may go below zero: only sources may.
+func (a Account) Open() bool {
+	return strings.HasPrefix(string(a), "funding:") || strings.HasPrefix(string(a), "unfunded:")
+}
+
+// Kind says what a transfer is for.
+type Kind string
+
+// The kinds of transfer.
+const (
+	KindGrant   Kind = "grant"
+	KindDeposit Kind = "deposit"
+	KindCharge  Kind = "charge"
+	KindCorrect Kind = "correct" // a charge that was too high, taken back
+	KindReturn  Kind = "return"
+	KindRefund  Kind = "refund"
+	KindExpire  Kind = "expire"
+	KindWaste   Kind = "waste"
+)
+
+// Transfer moves Amount (> 0) from one ledger account to another. It is balanced
+// by construction and never changes once posted.
+type Transfer struct {
+	ID      id.Transfer
+	Seq     int64 // the log row that posted it
+	At      int64 // ns since the epoch
+	From    Account
+	To      Account
+	Amount  money.Micros
+	Kind    Kind
+	Job     id.Job     // 0: none
+	Attempt int32      // 0: none
+	Account id.Account // account concerned, of that day
+	User    id.User    // 0: none
+}
+
+// Grant is credits given to an account, usable from Start to End.
+type Grant struct {
+	ID      id.Grant
+	Account id.Account
+	Amount  money.Micros
+	Source  string
+	Start   int64 // ns
+	End     int64 // ns; 0: never ends
+	Subtree bool  // accounts below may spend it
+	By      id.User
+	Created int64
+	Expired bool // its rest was posted to Expired
+}
+
+// Usable reports whether the grant may be spent at t.
+func (g Grant) Usable(t int64) bool { return !g.Expired && g.Start <= t && (g.End == 0 || t < g.End) }
+
+// RefundTail is how long after a grant's end money still returns into it.
+const RefundTail = int64(30 * 24 * 3600 * 1e9)
+
+// Cause says why a device-second was paid by whom.
+type Cause string
+
+// The causes of a tile. Only CauseUsed is the user's to pay.
+const (
+	CauseUsed        Cause = "used"
+	CauseStarting    Cause = "starting" // assigned, the primary hasn't begun
+	CauseEnding      Cause = "ending"   // beyond limit and grace
+	CauseIdle        Cause = "idle"
+	CauseForeign     Cause = "foreign"
+	CauseDrained     Cause = "drained"
+	CauseMaintenance Cause = "maintenance"
+	CauseDown        Cause = "down" // node or device lost or unhealthy
+	CausePreempted   Cause = "preempted"
+)
+
+// Tile is a span of one device's time with one payer. Tiles of a device neither
+// overlap nor leave a gap from the moment it was first seen.
+type Tile struct {
+	Device  string // UUID
+	Node    string
+	Model   string
+	From    int64 // ns
+	To      int64 // ns; 0: open
+	Milli   int64 // of the device, thousandths
+	Cause   Cause
+	Job     id.Job
+	Attempt int32
+	Account id.Account // payer; 0: the platform
+	User    id.User
+	Posted  money.Micros // for platform tiles: what was posted to waste
+}

@@ -1,0 +1,82 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"croft.dev/croft/internal/catalog"
+)
+
+// choose picks devices for sh out of the free ones of a node, which are in index
+// order; the result is too.
+func choose(free []Device, sh Shape) ([]Device, bool) {
+	if sh.GPU == 0 {
+		return nil, true
+	}
+	var models []catalog.ModelCount
+	for _, d := range free {
+		if sh.Model == "" || d.Model == sh.Model {
+			models = count(models, d.Model, 1)
+		}
+	}
+	var out []Device
+	for _, m := range split(models, sh.GPU) {
+		of := slices.DeleteFunc(slices.Clone(free), func(d Device) bool { return d.Model != m.Model })
+		out = append(out, adjacent(of, int(m.Count))...)
+	}
+	slices.SortFunc(out, byIndex)
+	return out, int64(len(out)) == sh.GPU
+}
+
+// split says how many devices of which model to take for n: all of one model if
+// that has enough, the one with the fewest such; else from the models with the
+// most on. The result falls short of n if there aren't enough.
+func split(free []catalog.ModelCount, n int64) []catalog.ModelCount {
+	enough := slices.DeleteFunc(slices.Clone(free), func(m catalog.ModelCount) bool { return m.Count < n })
+	if len(enough) > 0 {
+		m := slices.MinFunc(enough, func(a, b catalog.ModelCount) int { return cmp.Compare(a.Count, b.Count) })
+		return []catalog.ModelCount{{Model: m.Model, Count: n}}
+	}
+	most := slices.Clone(free)
+	slices.SortStableFunc(most, func(a, b catalog.ModelCount) int { return cmp.Compare(b.Count, a.Count) })
+	var out []catalog.ModelCount
+	for _, m := range most {
+		if take := min(m.Count, n); take > 0 {
+			out = append(out, catalog.ModelCount{Model: m.Model, Count: take})
+			n -= take
+		}
+	}
+	return out
+}
+
+// adjacent picks n of the devices: out of the shortest run of neighbouring indices
+// that is long enough, so that longer runs stay whole for jobs that need them
+// (neighbours tend to share a faster link); else the lowest indices.
+func adjacent(ds []Device, n int) []Device {
+	best := ds
+	found := false
+	for i := 0; i < len(ds); {
+		j := i + 1
+		for j < len(ds) && ds[j].Index == ds[j-1].Index+1 {
+			j++
+		}
+		if run := ds[i:j]; len(run) >= n && (!found || len(run) < len(best)) {
+			best, found = run, true
+		}
+		i = j
+	}
+	return best[:min(n, len(best))]
+}
+
+func byIndex(a, b Device) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+}
+
+// counted is the number of devices in counts.
+func counted(counts []catalog.ModelCount) int64 {
+	var n int64
+	for _, m := range counts {
+		n += m.Count
+	}
+	return n
+}

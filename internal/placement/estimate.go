@@ -1,0 +1,192 @@
+package placement
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/workload"
+)
+
+// WindowKind says how sure a start is.
+type WindowKind string
+
+// The kinds.
+const (
+	StartNow       WindowKind = "now"
+	StartPromised  WindowKind = "promised"  // what the planner promises if nothing of higher place comes
+	StartEstimated WindowKind = "estimated" // from the work that is ahead; not kept to
+	StartUnknown   WindowKind = "unknown"
+)
+
+// Window is when a job is expected to start.
+type Window struct {
+	Kind     WindowKind
+	Start    int64 // ns; 0 when unknown
+	Position int64 // place in the queue; 1 is the next
+	Queue    int64 // length of the queue, the job included
+}
+
+// EstimateInput is a job, submitted or not, at a place in the queue.
+type EstimateInput struct {
+	State     *State
+	Partition catalog.Partition
+	// Sharing names the other partitions that have nodes in common with this one.
+	Sharing  []string
+	Now      int64 // ns
+	Shape    Shape
+	Priority int64
+	Promise  int64 // ns; what the job was promised already; 0: nothing
+	// Blocked says that something with no known end keeps the job waiting.
+	Blocked bool
+
+	Position int64                   // how many jobs of the partition come before it
+	Queue    int64                   // how many wait in the partition, it included
+	Ahead    iter.Seq[*workload.Job] // those before it, in order; read only if they are fewer than Depth
+	Depth    int                     // as the planner's
+	Margin   int64                   // as the planner's
+	Standing []Promise               // as the planner's
+	Eligible func(*workload.Job) bool
+}
+
+// Estimate says when a job is expected to start. With fewer than Depth jobs ahead
+// it lays them out as Plan does. Further down it divides the work ahead, every job
+// taken to run to its limit, by what the partition's usable nodes offer, after what
+// is held: a fluid model, which jobs that end early make too late and fragmentation
+// makes too early. That takes a time proportional to the number of priority levels
+// (and of nodes that the partition names), however many jobs wait.
+func Estimate(in EstimateInput) Window {
+	w := Window{Kind: StartUnknown, Position: in.Position + 1, Queue: in.Queue}
+	if in.Blocked || !in.State.mayFit(in.Shape, in.Partition) {
+		return w
+	}
+	ok := true
+	switch {
+	case in.Promise > in.Now:
+		w.Kind, w.Start = StartPromised, in.Promise
+	case in.Position < int64(in.Depth) && !in.contended():
+		if w.Start, ok = in.exact(); ok {
+			w.Kind = StartPromised
+		}
+	default:
+		if w.Start, ok = in.fluid(); ok {
+			w.Kind = StartEstimated
+		}
+	}
+	if w.Kind == StartPromised && w.Start <= in.Now {
+		w.Kind = StartNow
+	}
+	return w
+}
+
+// mayFit reports whether a node of p that is usable now could run sh, once free.
+func (s *State) mayFit(sh Shape, p catalog.Partition) bool {
+	for _, n := range s.kinds(p) {
+		if !n.usable.empty() && n.usable.fits(sh) {
+			return true
+		}
+	}
+	return false
+}
+
+// contended reports whether jobs of other partitions may come first on the nodes.
+func (in *EstimateInput) contended() bool {
+	for _, name := range in.Sharing {
+		if in.State.Backlog.Jobs(name, in.Priority) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// exact lays out the jobs ahead.
+func (in *EstimateInput) exact() (int64, bool) {
+	queue := in.Ahead
+	if queue == nil {
+		queue = func(func(*workload.Job) bool) {}
+	}
+	p := newPlanner(PlanInput{
+		State: in.State, Lanes: []Lane{{in.Partition, queue}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
+		Standing: in.Standing, Eligible: in.Eligible,
+	})
+	p.lay()
+	sh := in.Shape
+	sh.Grace = after(sh.Grace, in.Margin)
+	start, _, ok := p.time.earliest(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
+	return start, ok
+}
+
+// fluid lets the work ahead drain.
+func (in *EstimateInput) fluid() (int64, bool) {
+	b := &in.State.Backlog
+	model := in.Shape.queueModel()
+	wait := b.ahead(in.Partition.Name, in.Priority, in.Position, model)
+	for _, name := range in.Sharing {
+		wait = wait.plus(b.ahead(name, in.Priority, math.MaxInt64, model))
+	}
+	has, held := in.State.totals(in.Partition)
+	sh := in.Shape
+	drain := max(
+		drained(wait.cpu, held.cpuEnd, held.cpu, in.Now, has.cpu, sh.CPU),
+		drained(wait.mem, held.memEnd, held.mem, in.Now, has.mem, sh.Mem),
+	)
+	if sh.GPU > 0 {
+		all := wait.gpu
+		if model != "" {
+			all = wait.own.plus(wait.open)
+			drain = max(drain, drained(wait.own, area{}, 0, in.Now, has.gpu(model), sh.GPU))
+		}
+		drain = max(drain, drained(all, held.gpuEnd, held.gpu, in.Now, has.gpu(""), sh.GPU))
+	}
+	start := in.State.pastWindows(in.Partition, after(in.Now, drain), in.Shape.Length(), in.Now)
+	return start, start < math.MaxInt64
+}
+
+// drained is how long a resource takes to do the work that waits: at most the
+// work and what is left of the holds (the area to their ends, less that to now) on
+// all there is, and at most the work alone on what is free now, if the job itself
+// has room there. Both bound the time from above.
+func drained(waits, ends area, held, now, has, asked int64) int64 {
+	if has <= 0 {
+		return 0 // nobody asks for it: mayFit has seen to that
+	}
+	time := waits.plus(ends.minus(areaOf(held, now)).orZero()).over(has)
+	if free := has - held; free >= max(1, asked) {
+		time = min(time, waits.over(free))
+	}
+	return time
+}
+
+// pastWindows moves a start later by the maintenance windows of the whole
+// partition in which no work is done until then, and out of one that the job
+// would run into.
+func (s *State) pastWindows(p catalog.Partition, start, length, now int64) int64 {
+	var all []Maintenance
+	for _, m := range s.Maintenance.All() {
+		if !m.Over && m.To > now && s.closes(m, p) {
+			all = append(all, m)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Maintenance) int { return cmp.Compare(a.From, b.From) })
+	for _, m := range all {
+		if m.From < after(start, length) {
+			start = after(max(start, m.From), m.To-max(m.From, now))
+		}
+	}
+	return start
+}
+
+// closes reports whether a window concerns every node of p.
+func (s *State) closes(m Maintenance, p catalog.Partition) bool {
+	if m.Node == "*" {
+		return true
+	}
+	for node := range s.nodesOf(p) {
+		if node != m.Node {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,228 @@
+package placement
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/table"
+)
+
+// fleet sums up the nodes: what each offers and has in use, which nodes offer the
+// same, and totals over all. It follows from the rows, and is kept up to date with
+// each, so that an admission needs no walk over nodes and devices.
+type fleet struct {
+	nodes   table.Table[string, nodeSum]  // by name
+	classes table.Table[string, string]   // class + "\x00" + node
+	models  table.Table[string, modelSum] // all nodes together
+	usable  offer                         // of usable nodes; CPU and Mem only
+	load    load                          // on usable nodes
+}
+
+func (f *fleet) copy() fleet {
+	return fleet{nodes: f.nodes.Copy(), classes: f.classes.Copy(), models: f.models.Copy(), usable: f.usable, load: f.load}
+}
+
+// nodeSum is one node.
+type nodeSum struct {
+	full   offer // whether or not it is usable; nothing once it is gone
+	usable offer // now: nothing unless the node is usable
+	load   load
+}
+
+// mostFree is an upper bound of how many devices a job can be given now: those in
+// use are unusable ones first.
+func (n nodeSum) mostFree() int64 {
+	unusable := n.full.gpu("") - n.usable.gpu("")
+	return n.usable.gpu("") - max(0, n.load.gpu-unusable)
+}
+
+// offer is what a node can give.
+type offer struct {
+	cpu, mem int64
+	models   []catalog.ModelCount // devices, sorted by model
+}
+
+// gpu is the number of devices of a model, or of all.
+func (o offer) gpu(model string) int64 {
+	var n int64
+	for _, m := range o.models {
+		if model == "" || m.Model == model {
+			n += m.Count
+		}
+	}
+	return n
+}
+
+func (o offer) fits(sh Shape) bool {
+	return sh.CPU <= o.cpu && sh.Mem <= o.mem && sh.GPU <= o.gpu(sh.Model)
+}
+
+func (o offer) empty() bool { return o.cpu == 0 && o.mem == 0 && len(o.models) == 0 }
+
+func (o offer) key() string {
+	var b strings.Builder
+	b.WriteString(ordered(o.cpu) + ordered(o.mem))
+	for _, m := range o.models {
+		b.WriteString(ordered(m.Count) + m.Model + "\x00")
+	}
+	return b.String()
+}
+
+// modelSum counts the devices of a model on all nodes.
+type modelSum struct{ full, usable int64 }
+
+// load is what is held: amounts, and amounts × the time at which they are freed.
+type load struct {
+	cpu, mem, gpu          int64
+	cpuEnd, memEnd, gpuEnd area
+}
+
+func loadOf(h Hold) load {
+	n := int64(len(h.Devices))
+	return load{h.CPU, h.Mem, n, areaOf(h.CPU, h.Until), areaOf(h.Mem, h.Until), areaOf(n, h.Until)}
+}
+
+func (l load) add(o load, sign int64) load {
+	sum := area.plus
+	if sign < 0 {
+		sum = area.minus
+	}
+	return load{
+		l.cpu + sign*o.cpu, l.mem + sign*o.mem, l.gpu + sign*o.gpu,
+		sum(l.cpuEnd, o.cpuEnd), sum(l.memEnd, o.memEnd), sum(l.gpuEnd, o.gpuEnd),
+	}
+}
+
+// offerChanged brings the sums up to date after a row of a node or of one of its
+// devices was put.
+func (s *State) offerChanged(node string) {
+	row, ok := s.Nodes.Get(node)
+	old, _ := s.fleet.nodes.Get(node)
+	sum := nodeSum{load: old.load}
+	if ok && !row.Gone {
+		sum.full = offer{cpu: row.CPU, mem: row.Memory}
+		if row.Usable() {
+			sum.usable = sum.full
+		}
+		for d := range s.devicesOn(node) {
+			if !d.Gone {
+				sum.full.models = count(sum.full.models, d.Model, 1)
+			}
+			if d.Usable() && row.Usable() {
+				sum.usable.models = count(sum.usable.models, d.Model, 1)
+			}
+		}
+	}
+	s.fleet.replace(node, old, sum)
+}
+
+func (s *State) loadChanged(node string, l load, sign int64) {
+	old, _ := s.fleet.nodes.Get(node)
+	sum := old
+	sum.load = old.load.add(l, sign)
+	s.fleet.nodes.Set(node, sum)
+	if !old.usable.empty() {
+		s.fleet.load = s.fleet.load.add(l, sign)
+	}
+}
+
+func (f *fleet) replace(node string, old, sum nodeSum) {
+	f.count(old, -1)
+	f.count(sum, +1)
+	was, is := classOf(node, old), classOf(node, sum)
+	if was != is {
+		f.classes.Delete(was)
+	}
+	if !sum.full.empty() {
+		f.classes.Set(is, node)
+	}
+	f.nodes.Set(node, sum)
+}
+
+func classOf(node string, n nodeSum) string {
+	return n.full.key() + "\x01" + n.usable.key() + "\x02" + node
+}
+
+func (f *fleet) count(n nodeSum, sign int64) {
+	for _, m := range n.full.models {
+		sum, _ := f.models.Get(m.Model)
+		f.models.Set(m.Model, modelSum{sum.full + sign*m.Count, sum.usable})
+	}
+	for _, m := range n.usable.models {
+		sum, _ := f.models.Get(m.Model)
+		f.models.Set(m.Model, modelSum{sum.full, sum.usable + sign*m.Count})
+	}
+	f.usable.cpu += sign * n.usable.cpu
+	f.usable.mem += sign * n.usable.mem
+	if !n.usable.empty() {
+		f.load = f.load.add(n.load, sign)
+	}
+}
+
+// count adds n devices of a model to the sorted counts, in place.
+func count(counts []catalog.ModelCount, model string, n int64) []catalog.ModelCount {
+	i, ok := slices.BinarySearchFunc(counts, model, func(m catalog.ModelCount, model string) int {
+		return cmp.Compare(m.Model, model)
+	})
+	if !ok {
+		counts = slices.Insert(counts, i, catalog.ModelCount{Model: model})
+	}
+	counts[i].Count += n
+	return counts
+}
+
+// kinds yields the nodes of p that matter for a question about offers: for all
+// nodes, one of each class (the first by name), else each of the partition.
+func (s *State) kinds(p catalog.Partition) iter.Seq2[string, nodeSum] {
+	if len(p.Nodes) == 0 {
+		return s.classes
+	}
+	return s.nodesOf(p)
+}
+
+func (s *State) classes(yield func(string, nodeSum) bool) {
+	from := ""
+	for {
+		class, node := "", ""
+		for class, node = range s.fleet.classes.From(from) {
+			break
+		}
+		if node == "" {
+			return
+		}
+		n, _ := s.fleet.nodes.Get(node)
+		if !yield(node, n) {
+			return
+		}
+		from = strings.TrimSuffix(class, node) + "\xff" // node names are ASCII
+	}
+}
+
+// totals sums up the usable nodes of p and what is held there.
+func (s *State) totals(p catalog.Partition) (usable offer, held load) {
+	if len(p.Nodes) == 0 {
+		usable = s.fleet.usable
+		for model, n := range s.fleet.models.All() {
+			if n.usable > 0 {
+				usable.models = append(usable.models, catalog.ModelCount{Model: model, Count: n.usable})
+			}
+		}
+		return usable, s.fleet.load
+	}
+	for _, name := range p.Nodes {
+		n, ok := s.fleet.nodes.Get(name)
+		if !ok || n.usable.empty() {
+			continue
+		}
+		usable.cpu += n.usable.cpu
+		usable.mem += n.usable.mem
+		held = held.add(n.load, +1)
+		for _, m := range n.usable.models {
+			usable.models = count(usable.models, m.Model, m.Count)
+		}
+	}
+	return usable, held
+}

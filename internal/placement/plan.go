@@ -1,0 +1,84 @@
+package placement
+
+import (
+	"iter"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
+)
+
+// Lane is the queue of one partition. Partitions may have nodes in common, so a
+// pass plans all of them on one timeline, jobs in the order of priority, then age.
+type Lane struct {
+	Partition catalog.Partition
+	Queue     iter.Seq[*workload.Job] // the waiting jobs in order; read twice
+}
+
+// PlanInput is what a pass looks at.
+type PlanInput struct {
+	State *State
+	Lanes []Lane
+	Now   int64 // ns
+
+	// Depth is how many eligible jobs of each lane get a reservation.
+	Depth int
+	// Budget bounds how many deeper jobs are looked at closely; those that an
+	// earlier try rules out are free. 0: no bound.
+	Budget int
+	// Margin, in ns, lengthens every reservation: the time from the decision to
+	// start a job until its wall clock runs.
+	Margin int64
+	// Standing is the promises that the last pass gave. Each is kept or improved
+	// unless a node or device was lost or a job of higher place needs it. A job
+	// that isn't listed, but has a Promise, is put on any node that can keep it.
+	Standing []Promise
+
+	// Eligible says whether nothing but resources keeps the job waiting; one that
+	// limits or funds block gets no reservation. A no holds for every job of the
+	// same user, account, partition, QoS and shape: they aren't asked about. nil:
+	// all are.
+	Eligible func(*workload.Job) bool
+	// CanStart is asked last, when a spot for the job is there now: true means that
+	// it becomes one of the Starts, so that the caller may count what it uses
+	// against limits. One that can't (its image is missing) keeps its reservation.
+	CanStart func(*workload.Job) bool
+}
+
+// Start is a job that can start now.
+type Start struct {
+	Job  *workload.Job
+	Spot Spot
+}
+
+// Promise is a reserved start.
+type Promise struct {
+	Job    id.Job
+	At     int64 // ns
+	Node   string
+	Models []catalog.ModelCount // its devices; only matters to a job that names no model
+}
+
+// Planned is what a pass came to: what to start, in order, and the promises of
+// the others that have a reservation.
+type Planned struct {
+	Starts   []Start
+	Promises []Promise
+}
+
+// Plan finds what can start now without delaying the promised start of any job
+// that comes before: conservative backfill with compression (Mu'alem and
+// Feitelson, see Timeline). The first jobs of each lane get the earliest start
+// that the reservations before theirs leave. A standing promise is laid out first
+// and then only moved forward, so that an early end elsewhere can't cost a job
+// its slot; a new job of higher place may take it. All other jobs only start if
+// they fit now beside every reservation.
+//
+// It is deterministic, and changes nothing that it is given.
+func Plan(in PlanInput) Planned {
+	p := newPlanner(in)
+	p.lay()
+	p.startHeads()
+	p.backfill()
+	return p.out
+}

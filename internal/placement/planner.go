@@ -1,0 +1,248 @@
+package placement
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
+)
+
+// planner is one pass.
+type planner struct {
+	in       PlanInput
+	time     *Timeline
+	state    State // a copy, which holds what this pass has started
+	lanes    []lane
+	heads    []head // the jobs with a reservation, in order
+	standing map[id.Job]Promise
+	barred   map[kin]bool // jobs like these aren't eligible
+	out      Planned
+}
+
+// kin is what Eligible may depend on.
+type kin struct {
+	user           id.User
+	account        id.Account
+	partition, qos string
+	shape          Shape
+}
+
+// lane is a Lane on the timeline.
+type lane struct {
+	queue  iter.Seq[*workload.Job]
+	tracks []*track
+	seen   int              // how many jobs of the queue collect has looked at
+	failed []Shape          // don't fit now, nor does what covers them
+	found  map[Shape]*track // the best fit now when it was looked for last
+	done   bool             // nothing more can start now
+}
+
+// head is a job that gets a reservation.
+type head struct {
+	job   *workload.Job
+	shape Shape
+	lane  *lane
+	held  *Reservation // nil: has no place yet
+}
+
+func newPlanner(in PlanInput) *planner {
+	p := &planner{
+		in: in, state: in.State.Copy(),
+		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{},
+	}
+	for _, pr := range in.Standing {
+		p.standing[pr.Job] = pr
+	}
+	partitions := make([]catalog.Partition, len(in.Lanes))
+	for i, l := range in.Lanes {
+		partitions[i] = l.Partition
+	}
+	p.time = in.State.Timeline(in.Now, partitions...)
+	p.lanes = make([]lane, len(in.Lanes))
+	for i, l := range in.Lanes {
+		p.lanes[i] = lane{queue: l.Queue, tracks: p.time.within(l.Partition), found: map[Shape]*track{}}
+	}
+	return p
+}
+
+// lay gives the first eligible jobs of each lane their places.
+func (p *planner) lay() {
+	for i := range p.lanes {
+		p.collect(&p.lanes[i])
+	}
+	slices.SortStableFunc(p.heads, func(a, b head) int { return byPlace(a.job, b.job) })
+	p.layStanding()
+	p.settle()
+}
+
+// shape is what a job takes on the timeline.
+func (p *planner) shape(j *workload.Job) Shape {
+	return Shape{
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model,
+		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin),
+	}
+}
+
+// eligible asks about a job, unless one like it was turned down.
+func (p *planner) eligible(j *workload.Job, sh Shape) bool {
+	if p.in.Eligible == nil {
+		return true
+	}
+	k := kin{j.User, j.Account, j.Spec.Partition, j.Spec.QoS, sh}
+	if len(p.barred) > 0 && p.barred[k] {
+		return false
+	}
+	if !p.in.Eligible(j) {
+		p.barred[k] = true
+		return false
+	}
+	return true
+}
+
+// collect takes the lane's first eligible jobs as heads.
+func (p *planner) collect(l *lane) {
+	n := 0
+	for j := range l.queue {
+		if n == p.in.Depth {
+			return
+		}
+		l.seen++
+		if sh := p.shape(j); p.eligible(j, sh) {
+			p.heads = append(p.heads, head{job: j, shape: sh, lane: l})
+			n++
+		}
+	}
+}
+
+// byPlace orders jobs of several lanes as each lane orders its own.
+func byPlace(a, b *workload.Job) int {
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID),
+	)
+}
+
+// layStanding reserves what was promised before, as far as that is still possible.
+func (p *planner) layStanding() {
+	for i := range p.heads {
+		h := &p.heads[i]
+		pr, ok := p.standing[h.job.ID]
+		if !ok {
+			pr = Promise{At: h.job.Promise}
+		}
+		if pr.At == 0 {
+			continue
+		}
+		at := max(pr.At, p.in.Now)
+		if h.held = p.time.keep(h.shape, pr, at); h.held == nil {
+			h.held = p.place(h, at, at)
+		}
+	}
+}
+
+// keep reserves what a promise names at a start that is no earlier. If the node
+// is free a little later only (its job began late, or is still being stopped), it
+// waits for that rather than take the place of others elsewhere.
+func (t *Timeline) keep(sh Shape, pr Promise, at int64) *Reservation {
+	i, ok := slices.BinarySearchFunc(t.tracks, pr.Node, byNode)
+	if !ok {
+		return nil
+	}
+	if len(pr.Models) > 0 && counted(pr.Models) == sh.GPU {
+		if r := t.reservation(sh, t.tracks[i], at, pr.Models); t.restore(r) {
+			return r
+		}
+	}
+	start, on, ok := t.earliest(sh, t.tracks[i:i+1], at, after(at, Overdue))
+	if !ok {
+		return nil
+	}
+	r, _ := t.reserve(sh, on, start)
+	return r
+}
+
+// place reserves the earliest start in [from, until], nil if there is none.
+func (p *planner) place(h *head, from, until int64) *Reservation {
+	start, at, ok := p.time.earliest(h.shape, h.lane.tracks, from, until)
+	if !ok {
+		return nil
+	}
+	r, _ := p.time.reserve(h.shape, at, start)
+	return r
+}
+
+// settle gives every head its place, those before it having theirs.
+func (p *planner) settle() {
+	for i := range p.heads {
+		if h := &p.heads[i]; h.held != nil {
+			p.advance(h)
+		} else {
+			p.insert(i)
+		}
+	}
+}
+
+// startHeads starts the heads whose time has come; the others keep a promise.
+func (p *planner) startHeads() {
+	for i := range p.heads {
+		h := &p.heads[i]
+		if h.held == nil || h.held.From <= p.in.Now && p.start(h.job, h.shape, h.held) {
+			continue
+		}
+		p.out.Promises = append(p.out.Promises, Promise{h.job.ID, h.held.From, h.held.Node, h.held.Models})
+	}
+}
+
+// advance moves a head forward to where nobody is in its way.
+func (p *planner) advance(h *head) {
+	was := h.held
+	if was.From <= p.in.Now {
+		return
+	}
+	p.time.Cancel(was)
+	if h.held = p.place(h, p.in.Now, was.From-1); h.held == nil && p.time.restore(was) {
+		h.held = was
+	}
+}
+
+// insert finds a place for a head that has none, whatever those after it were
+// promised; those that it pushes out have none then.
+func (p *planner) insert(i int) {
+	var later []*head
+	for k := i + 1; k < len(p.heads); k++ {
+		if h := &p.heads[k]; h.held != nil {
+			p.time.Cancel(h.held)
+			later = append(later, h)
+		}
+	}
+	p.heads[i].held = p.place(&p.heads[i], p.in.Now, math.MaxInt64)
+	for _, h := range later {
+		if !p.time.restore(h.held) {
+			h.held, _ = p.time.reserve(h.shape, h.held.track, h.held.From)
+		}
+	}
+}
+
+// start picks the devices for a reservation that begins now.
+func (p *planner) start(j *workload.Job, sh Shape, r *Reservation) bool {
+	free := p.state.freeDevices(r.Node, "")
+	var devices []Device
+	for _, m := range r.Models {
+		of, ok := choose(free, Shape{GPU: m.Count, Model: m.Model})
+		if !ok {
+			return false
+		}
+		devices = append(devices, of...)
+	}
+	slices.SortFunc(devices, byIndex)
+	spot := Spot{r.Node, devices}
+	if p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j) {
+		return false
+	}
+	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), From: p.in.Now, Until: r.To})
+	p.out.Starts = append(p.out.Starts, Start{j, spot})
+	return true
+}

@@ -1,0 +1,308 @@
+package placement
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+)
+
+// drawFleet is up to three nodes with up to four devices of two models each, some
+// of them unusable, and perhaps a maintenance window.
+func drawFleet(t *rapid.T, now int64) *State {
+	s := &State{}
+	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+		models := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 4).Draw(t, "models")
+		machine(s, fmt.Sprintf("n%d", i), models...)
+		changeNode(s, fmt.Sprintf("n%d", i), func(n *Node) {
+			n.CPU, n.Memory = 8*core, 8*gib
+			n.Drained = rapid.IntRange(0, 9).Draw(t, "drained") == 0
+		})
+		for k := range models {
+			if rapid.IntRange(0, 9).Draw(t, "unhealthy") == 0 {
+				change(s, fmt.Sprintf("n%d-%d", i, k), func(d *Device) { d.Healthy = false })
+			}
+		}
+	}
+	if rapid.Bool().Draw(t, "maintenance") {
+		from := now + rapid.Int64Range(-5, 40).Draw(t, "from")*60*second
+		s.Fold(MaintenanceSet{Maintenance{
+			ID: 1, Node: rapid.SampledFrom([]string{"*", "n0"}).Draw(t, "where"), From: from, To: from + 20*60*second,
+		}})
+	}
+	return s
+}
+
+func drawShape(t *rapid.T) Shape {
+	return Shape{
+		CPU:   rapid.Int64Range(1, 8).Draw(t, "cpu") * core,
+		Mem:   rapid.Int64Range(1, 8).Draw(t, "mem") * gib,
+		GPU:   rapid.Int64Range(0, 4).Draw(t, "gpu"),
+		Model: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "model"),
+		Wall:  rapid.Int64Range(1, 30).Draw(t, "wall") * 60 * second,
+		Grace: rapid.Int64Range(0, 1).Draw(t, "grace") * 60 * second,
+	}
+}
+
+// drawHolds starts jobs wherever they fit.
+func drawHolds(t *rapid.T, s *State, now int64) {
+	for i := range rapid.IntRange(0, 6).Draw(t, "holds") {
+		sh := drawShape(t)
+		if spot, misfits := s.FitNow(sh, everywhere, now); misfits == nil {
+			until := now + rapid.Int64Range(-1, 30).Draw(t, "until")*60*second
+			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Until: until})
+		}
+	}
+}
+
+// taken is a use of a node, as the oracle sees it.
+type taken struct {
+	node     string
+	from, to int64
+	cpu, mem int64
+	models   []catalog.ModelCount
+}
+
+// checkNever fails if at any time the uses together pass what a node has, or a
+// reservation meets a maintenance window. It shares no code with the timeline.
+func checkNever(t *rapid.T, s *State, holds, reserved []taken) {
+	all := slices.Concat(holds, reserved)
+	for _, at := range all {
+		row, _ := s.Nodes.Get(at.node)
+		cpu, mem := row.CPU, row.Memory
+		models := map[string]int64{}
+		for _, d := range s.Devices.All() {
+			if d.Node == at.node && d.Usable() {
+				models[d.Model]++
+			}
+		}
+		for _, u := range all {
+			if u.node != at.node || u.from > at.from || u.to <= at.from {
+				continue
+			}
+			cpu, mem = cpu-u.cpu, mem-u.mem
+			for _, m := range u.models {
+				if models[m.Model] -= m.Count; models[m.Model] < 0 {
+					t.Fatalf("%s at %d: %d too few of %s", at.node, at.from, models[m.Model], m.Model)
+				}
+			}
+		}
+		if cpu < 0 || mem < 0 {
+			t.Fatalf("%s at %d: cpu %d, mem %d", at.node, at.from, cpu, mem)
+		}
+	}
+	for _, u := range reserved {
+		for _, m := range s.Maintenance.All() {
+			if (m.Node == "*" || m.Node == u.node) && u.from < m.To && m.From < u.to {
+				t.Fatalf("[%d, %d) on %s meets %v", u.from, u.to, u.node, m)
+			}
+		}
+		if row, _ := s.Nodes.Get(u.node); !row.Usable() {
+			t.Fatalf("reserved on %s, which isn't usable", u.node)
+		}
+	}
+}
+
+func heldOf(s *State, now int64) []taken {
+	var out []taken
+	for _, h := range s.Holds.All() {
+		to := h.Until
+		if to <= now {
+			to = now + Overdue
+		}
+		out = append(out, taken{h.Node, now, to, h.CPU, h.Mem, s.usableModels(h)})
+	}
+	return out
+}
+
+func TestTimelineNeverOverAllocates(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const now = 1000 * hour
+		s := drawFleet(t, now)
+		drawHolds(t, s, now)
+		tl := s.Timeline(now, everywhere)
+		holds := heldOf(s, now)
+		var reserved []taken
+		var made []*Reservation
+		for range rapid.IntRange(1, 12).Draw(t, "reservations") {
+			if len(made) > 0 && rapid.IntRange(0, 4).Draw(t, "cancel") == 0 {
+				i := rapid.IntRange(0, len(made)-1).Draw(t, "which")
+				tl.Cancel(made[i])
+				made, reserved = slices.Delete(made, i, i+1), slices.Delete(reserved, i, i+1)
+			}
+			sh := drawShape(t)
+			start, node, ok := tl.Earliest(sh, everywhere, now)
+			if !ok {
+				continue
+			}
+			// Free amounts only change where a use or a window begins or ends, so an
+			// earlier start would show at one of these times.
+			for _, tr := range tl.tracks {
+				for _, at := range slices.Clone(tr.at) {
+					if r, ok := tl.Reserve(sh, tr.node, at); ok {
+						if at < start {
+							t.Fatalf("earliest %v is %d on %s, but %d on %s works", sh, start, node, at, tr.node)
+						}
+						tl.Cancel(r)
+					}
+				}
+			}
+			r, ok := tl.Reserve(sh, node, start)
+			if !ok {
+				t.Fatalf("can't reserve %v on %s at %d", sh, node, start)
+			}
+			if n := counted(r.Models); n != sh.GPU {
+				t.Fatalf("reserved %d devices for %v", n, sh)
+			}
+			made = append(made, r)
+			reserved = append(reserved, taken{node, r.From, r.To, sh.CPU, sh.Mem, r.Models})
+			checkNever(t, s, holds, reserved)
+		}
+		for _, r := range made {
+			tl.Cancel(r)
+		}
+		if diff := cmp.Diff(s.Timeline(now, everywhere).tracks, tl.tracks, cmp.AllowUnexported(track{}, offer{})); diff != "" {
+			t.Fatalf("cancelling everything doesn't restore the timeline:\n%s", diff)
+		}
+	})
+}
+
+// TestFleetFollowsRows compares the sums that are kept with those over the rows.
+func TestFleetFollowsRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s State
+		names := []string{"n0", "n1", "n2"}
+		for range rapid.IntRange(1, 40).Draw(t, "changes") {
+			before := s.Copy()
+			was := sums(&s)
+			node := rapid.SampledFrom(names).Draw(t, "node")
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				s.Fold(NodeSet{Node{
+					Name: node, CPU: rapid.Int64Range(1, 3).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 3).Draw(t, "mem"),
+					Ready: rapid.Bool().Draw(t, "ready"), Gone: rapid.Bool().Draw(t, "gone"), Drained: rapid.Bool().Draw(t, "drained"),
+				}})
+			case 1:
+				d := device(node, rapid.IntRange(0, 2).Draw(t, "index"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "model"))
+				d.UUID = fmt.Sprint("u", rapid.IntRange(0, 4).Draw(t, "uuid"))
+				d.Healthy, d.Gone = rapid.Bool().Draw(t, "healthy"), rapid.Bool().Draw(t, "gone")
+				s.Fold(DeviceSet{d})
+			case 2:
+				s.Hold(Hold{Job: id.Job(rapid.IntRange(1, 4).Draw(t, "job")), Node: node, CPU: 1, Mem: 2, Devices: []string{"u1"}, Until: 3})
+			case 3:
+				s.Release(id.Job(rapid.IntRange(1, 4).Draw(t, "job")))
+			}
+			if diff := cmp.Diff(was, sums(&before), cmp.AllowUnexported(area{})); diff != "" {
+				t.Fatalf("a copy changed:\n%s", diff)
+			}
+			if diff := cmp.Diff(sumsOf(&s, everywhere), sumsOf(&s, catalog.Partition{Nodes: names}), cmp.AllowUnexported(area{})); diff != "" {
+				t.Fatalf("(-all nodes +each node named):\n%s", diff)
+			}
+			if diff := cmp.Diff(rowSums(&s), sums(&s), cmp.AllowUnexported(area{})); diff != "" {
+				t.Fatalf("(-rows +kept):\n%s", diff)
+			}
+		}
+	})
+}
+
+// summed is what fleet keeps, read through its users.
+type summed struct {
+	Capacity Capacity
+	Models   []catalog.ModelCount
+	Usable   [2]int64
+	UsableBy []catalog.ModelCount
+	Held     [3]int64
+	Ends     [3]area
+	Used     [2]int64 // on n1
+}
+
+func sums(s *State) summed { return sumsOf(s, everywhere) }
+
+func sumsOf(s *State, p catalog.Partition) summed {
+	usable, held := s.totals(p)
+	cpu, mem := s.Used("n1")
+	return summed{
+		s.Capacity(p, "a"), s.Models(p), [2]int64{usable.cpu, usable.mem}, usable.models,
+		[3]int64{held.cpu, held.mem, held.gpu}, [3]area{held.cpuEnd, held.memEnd, held.gpuEnd}, [2]int64{cpu, mem},
+	}
+}
+
+func rowSums(s *State) summed {
+	var out summed
+	for _, n := range s.Nodes.All() {
+		var gpu int64
+		for _, d := range s.Devices.All() {
+			if d.Node != n.Name || d.Gone || n.Gone {
+				continue
+			}
+			out.Models = count(out.Models, d.Model, 1)
+			if d.Model == "a" {
+				gpu++
+			}
+			if n.Usable() && d.Usable() {
+				out.UsableBy = count(out.UsableBy, d.Model, 1)
+			}
+		}
+		if !n.Gone {
+			c := &out.Capacity
+			grow(&c.CPU, &c.CPUNode, n.CPU, n.Name)
+			grow(&c.Mem, &c.MemNode, n.Memory, n.Name)
+			grow(&c.GPU, &c.GPUNode, gpu, n.Name)
+		}
+		if n.Usable() {
+			out.Usable[0] += n.CPU
+			out.Usable[1] += n.Memory
+		}
+	}
+	for _, h := range s.Holds.All() {
+		if h.Node == "n1" {
+			out.Used[0] += h.CPU
+			out.Used[1] += h.Mem
+		}
+		if n, ok := s.Nodes.Get(h.Node); ok && n.Usable() {
+			for i, v := range []int64{h.CPU, h.Mem, int64(len(h.Devices))} {
+				out.Held[i] += v
+				out.Ends[i] = out.Ends[i].plus(areaOf(v, h.Until))
+			}
+		}
+	}
+	return out
+}
+
+func TestAreaIsExact(t *testing.T) {
+	toBig := func(a area) *big.Int {
+		n := new(big.Int).Lsh(new(big.Int).SetUint64(a.hi), 64)
+		return n.Add(n, new(big.Int).SetUint64(a.lo))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		large := rapid.Int64Range(0, 1<<62)
+		a := areaOf(large.Draw(t, "a"), large.Draw(t, "a ns"))
+		b := areaOf(large.Draw(t, "b"), large.Draw(t, "b ns"))
+		sum := a.plus(b)
+		if want := new(big.Int).Add(toBig(a), toBig(b)); toBig(sum).Cmp(want) != 0 {
+			t.Fatalf("sum %v, want %v", toBig(sum), want)
+		}
+		if sum.minus(b) != a {
+			t.Fatalf("%v + %v - %v isn't the first", a, b, b)
+		}
+		whole := rapid.Int64Range(1, 1<<62).Draw(t, "whole")
+		part := rapid.Int64Range(0, whole).Draw(t, "part")
+		want := new(big.Int).Mul(toBig(sum), big.NewInt(part))
+		if want.Div(want, big.NewInt(whole)); toBig(sum.share(part, whole)).Cmp(want) != 0 {
+			t.Fatalf("share %v, want %v", toBig(sum.share(part, whole)), want)
+		}
+		want.Add(toBig(sum), big.NewInt(whole-1)).Div(want, big.NewInt(whole))
+		if !want.IsInt64() {
+			want.SetInt64(1<<63 - 1)
+		}
+		if got := sum.over(whole); got != want.Int64() {
+			t.Fatalf("over %d, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package placement
+
+import (
+	"math"
+
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/workload"
+)
+
+// Shape is what a job occupies: amounts on one node, for at most Wall + Grace.
+// With an empty Model the devices may be of any models that the node has.
+type Shape struct {
+	CPU   int64 // milli-cores
+	Mem   int64 // bytes
+	GPU   int64 // devices
+	Model string
+	Wall  int64 // ns
+	Grace int64 // ns
+}
+
+// ShapeOf returns the shape of a demand.
+func ShapeOf(d workload.Demand) Shape {
+	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Wall: d.Wall, Grace: d.Grace}
+}
+
+// Length is how long the shape occupies its node at most, in ns.
+func (sh Shape) Length() int64 { return max(1, after(sh.Wall, sh.Grace)) }
+
+// devices names the resource that sh's devices are.
+func (sh Shape) devices() limits.Resource {
+	if sh.Model == "" {
+		return limits.GPU
+	}
+	return limits.Devices(sh.Model)
+}
+
+// covers reports that wherever and whenever o doesn't fit, sh doesn't either.
+func (sh Shape) covers(o Shape) bool {
+	return sh.CPU >= o.CPU && sh.Mem >= o.Mem && sh.GPU >= o.GPU && sh.Length() >= o.Length() &&
+		(o.GPU == 0 || o.Model == "" || sh.Model == o.Model)
+}
+
+// after is t + d, or the end of time.
+func after(t, d int64) int64 {
+	if d > 0 && t > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return t + d
+}

@@ -1,0 +1,166 @@
+package placement
+
+import (
+	"iter"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/table"
+)
+
+// Change is a row that this package's decisions put.
+type Change interface{ placement() }
+
+// The changes.
+type (
+	NodeSet        struct{ Row Node }
+	DeviceSet      struct{ Row Device }
+	MaintenanceSet struct{ Row Maintenance }
+)
+
+func (NodeSet) placement()        {}
+func (DeviceSet) placement()      {}
+func (MaintenanceSet) placement() {}
+
+// State is nodes, devices, maintenance windows, and what is held. Holds are
+// derived from the jobs that have an allocation, Backlog from those that wait.
+type State struct {
+	Nodes       table.Table[string, Node]
+	Devices     table.Table[string, Device] // by UUID
+	Maintenance table.Table[id.Maintenance, Maintenance]
+	Holds       table.Table[id.Job, Hold]
+	Backlog     Backlog
+
+	onNode  table.Table[string, Device] // by deviceKey
+	holders table.Table[string, id.Job] // by device UUID
+	holdsOn table.Table[string, id.Job] // by holdKey
+	fleet   fleet
+	lastMnt id.Maintenance
+}
+
+// Copy returns an independent state in constant time.
+func (s *State) Copy() State {
+	return State{
+		Nodes: s.Nodes.Copy(), Devices: s.Devices.Copy(), Maintenance: s.Maintenance.Copy(), Holds: s.Holds.Copy(),
+		Backlog: s.Backlog.Copy(), onNode: s.onNode.Copy(), holders: s.holders.Copy(), holdsOn: s.holdsOn.Copy(),
+		fleet: s.fleet.copy(), lastMnt: s.lastMnt,
+	}
+}
+
+// Fold puts a change's row.
+func (s *State) Fold(c Change) {
+	switch c := c.(type) {
+	case NodeSet:
+		s.Nodes.Set(c.Row.Name, c.Row)
+		s.offerChanged(c.Row.Name)
+	case DeviceSet:
+		s.putDevice(c.Row)
+	case MaintenanceSet:
+		s.lastMnt = max(s.lastMnt, c.Row.ID)
+		if c.Row.Over {
+			s.Maintenance.Delete(c.Row.ID)
+		} else {
+			s.Maintenance.Set(c.Row.ID, c.Row)
+		}
+	}
+}
+
+func (s *State) putDevice(d Device) {
+	if old, ok := s.Devices.Set(d.UUID, d); ok {
+		s.onNode.Delete(deviceKey(old))
+		if old.Node != d.Node {
+			s.offerChanged(old.Node)
+		}
+	}
+	s.onNode.Set(deviceKey(d), d)
+	s.offerChanged(d.Node)
+}
+
+// Hold notes that a job has an allocation.
+func (s *State) Hold(h Hold) {
+	s.Release(h.Job)
+	s.Holds.Set(h.Job, h)
+	s.holdsOn.Set(holdKey(h.Node, h.Job), h.Job)
+	for _, d := range h.Devices {
+		s.holders.Set(d, h.Job)
+	}
+	s.loadChanged(h.Node, loadOf(h), +1)
+}
+
+// Release notes that a job has no allocation any more.
+func (s *State) Release(j id.Job) {
+	h, ok := s.Holds.Delete(j)
+	if !ok {
+		return
+	}
+	s.holdsOn.Delete(holdKey(h.Node, j))
+	for _, d := range h.Devices {
+		if by, _ := s.holders.Get(d); by == j {
+			s.holders.Delete(d)
+		}
+	}
+	s.loadChanged(h.Node, loadOf(h), -1)
+}
+
+// NextMaintenance is the id of the next window.
+func (s *State) NextMaintenance() id.Maintenance { return s.lastMnt + 1 }
+
+// Holder returns the job that has a device.
+func (s *State) Holder(uuid string) (id.Job, bool) { return s.holders.Get(uuid) }
+
+// Used returns what is held on a node: milli-cores and bytes.
+func (s *State) Used(node string) (cpu, mem int64) {
+	n, _ := s.fleet.nodes.Get(node)
+	return n.load.cpu, n.load.mem
+}
+
+// DevicesOn lists a node's devices in index order.
+func (s *State) DevicesOn(node string) []Device {
+	var out []Device
+	for d := range s.devicesOn(node) {
+		if !d.Gone {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// HoldsOn lists what is held on a node, by job.
+func (s *State) HoldsOn(node string) []Hold {
+	var out []Hold
+	for k, j := range s.holdsOn.From(holdKey(node, 0)) {
+		if k >= node+"\x01" {
+			break
+		}
+		if h, ok := s.Holds.Get(j); ok {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (s *State) devicesOn(node string) iter.Seq[Device] {
+	return func(yield func(Device) bool) {
+		for k, d := range s.onNode.From(node + "\x00") {
+			if k >= node+"\x01" || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// deviceKey orders devices by node, then index.
+func deviceKey(d Device) string {
+	return d.Node + "\x00" + ordered(int64(d.Index)) + d.UUID
+}
+
+// holdKey orders holds by node, then job.
+func holdKey(node string, j id.Job) string { return node + "\x00" + ordered(int64(j)) }
+
+// ordered is n as a string that sorts as n does.
+func ordered(n int64) string {
+	var k [8]byte
+	for i := range 8 {
+		k[7-i] = byte((uint64(n) ^ 1<<63) >> (8 * i))
+	}
+	return string(k[:])
+}

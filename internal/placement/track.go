@@ -1,0 +1,165 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"croft.dev/croft/internal/catalog"
+)
+
+// track is what is free on one node over time: a step function. Row i holds from
+// at[i] until at[i+1], the last one for ever.
+type track struct {
+	node   string
+	models []string // sorted
+	total  offer    // what is usable at all
+	at     []int64  // strictly rising; at[0] is the start of the timeline
+	free   []int64  // rows of width columns
+}
+
+// The columns of a row. Those from devs on are free devices, by model.
+const (
+	cpus = iota
+	mems
+	shut // maintenance windows: the node is closed while there is any
+	devs
+)
+
+func (t *track) width() int        { return devs + len(t.models) }
+func (t *track) row(i int) []int64 { w := t.width(); return t.free[i*w : (i+1)*w : (i+1)*w] }
+
+// end is when row i ends.
+func (t *track) end(i int) int64 {
+	if i+1 < len(t.at) {
+		return t.at[i+1]
+	}
+	return math.MaxInt64
+}
+
+// find is the row that is in force at time.
+func (t *track) find(time int64) int {
+	return max(0, sort.Search(len(t.at), func(i int) bool { return t.at[i] > time })-1)
+}
+
+// cut makes a row begin at time, and returns it; len(at) for the end of time.
+func (t *track) cut(time int64) int {
+	if time == math.MaxInt64 {
+		return len(t.at)
+	}
+	i := t.find(time)
+	if t.at[i] >= time {
+		return i
+	}
+	t.at = slices.Insert(t.at, i+1, time)
+	t.free = slices.Insert(t.free, (i+1)*t.width(), t.row(i)...)
+	return i + 1
+}
+
+// join drops row i if it says the same as the one before.
+func (t *track) join(i int) {
+	if i > 0 && i < len(t.at) && slices.Equal(t.row(i-1), t.row(i)) {
+		t.at = slices.Delete(t.at, i, i+1)
+		t.free = slices.Delete(t.free, i*t.width(), (i+1)*t.width())
+	}
+}
+
+// add adds sign × use in [from, to).
+func (t *track) add(from, to int64, use []int64, sign int64) {
+	if from >= to {
+		return
+	}
+	i := t.cut(from)
+	j := t.cut(to)
+	for k := i; k < j; k++ {
+		row := t.row(k)
+		for c, n := range use {
+			row[c] += sign * n
+		}
+	}
+	t.join(j)
+	t.join(i)
+}
+
+// gpu is how many devices a row has free for a model, of all for "".
+func (t *track) gpu(row []int64, model string) int64 {
+	var n int64
+	for i, m := range t.models {
+		if model == "" || m == model {
+			n += max(0, row[devs+i])
+		}
+	}
+	return n
+}
+
+func (t *track) fits(row []int64, sh Shape) bool {
+	return row[cpus] >= sh.CPU && row[mems] >= sh.Mem && row[shut] == 0 &&
+		(sh.GPU == 0 || t.gpu(row, sh.Model) >= sh.GPU)
+}
+
+// try reports whether sh fits from start to its end. If so, low is what is free
+// throughout, else next is the first later time worth trying, the end of time if
+// there is none. Low's storage is reused.
+func (t *track) try(sh Shape, start int64, low []int64) (_ []int64, next int64, ok bool) {
+	first := t.find(start)
+	if !t.fits(t.row(first), sh) {
+		return low, t.end(first), false
+	}
+	end := after(start, sh.Length())
+	low = append(low[:0], t.row(first)...)
+	for i := first + 1; i < len(t.at) && t.at[i] < end; i++ {
+		row := t.row(i)
+		if !t.fits(row, sh) {
+			return low, t.end(i), false
+		}
+		for c, n := range row {
+			low[c] = min(low[c], n)
+		}
+	}
+	// A job keeps its devices: what counts is what is free throughout, by model.
+	if !t.fits(low, sh) {
+		return low, t.end(first), false
+	}
+	return low, 0, true
+}
+
+// earliest is the first start in [from, until] at which sh fits.
+func (t *track) earliest(sh Shape, from, until int64, low []int64) (_ []int64, start int64, ok bool) {
+	if !t.total.fits(sh) {
+		return low, 0, false
+	}
+	for start = max(from, t.at[0]); start <= until && start < math.MaxInt64; {
+		var next int64
+		if low, next, ok = t.try(sh, start, low); ok {
+			return low, start, true
+		}
+		start = next
+	}
+	return low, 0, false
+}
+
+// uses is the row that sh takes, devices of these models.
+func (t *track) uses(cpu, mem int64, models []catalog.ModelCount) []int64 {
+	row := make([]int64, t.width())
+	row[cpus], row[mems] = cpu, mem
+	for _, m := range models {
+		if i, ok := slices.BinarySearch(t.models, m.Model); ok {
+			row[devs+i] += m.Count
+		}
+	}
+	return row
+}
+
+// counts is the devices of a row, by model; model "" is all.
+func (t *track) counts(row []int64, model string) []catalog.ModelCount {
+	var out []catalog.ModelCount
+	for i, m := range t.models {
+		if n := row[devs+i]; n > 0 && (model == "" || m == model) {
+			out = append(out, catalog.ModelCount{Model: m, Count: n})
+		}
+	}
+	return out
+}
+
+func byNode(t *track, node string) int { return cmp.Compare(t.node, node) }

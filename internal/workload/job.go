@@ -1,0 +1,144 @@
+// Package workload has jobs and their attempts: what may be asked for, the states
+// and which step leads from one to the next.
+package workload
+
+import (
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
+)
+
+// JobState is where a job stands.
+type JobState string
+
+// The states. A refused request is kept apart, see Refusal.
+const (
+	Held     JobState = "held"
+	Queued   JobState = "queued"
+	Starting JobState = "starting"
+	Running  JobState = "running"
+	Stopping JobState = "stopping"
+	Ended    JobState = "ended"
+)
+
+// Rules says what a state means for limits, money and time. One table, below,
+// answers it for every state.
+type Rules struct {
+	Submitted bool // counts against the limit on submitted jobs
+	Running   bool // counts against concurrent limits and holds its allocation
+	Deposit   bool // keeps its deposit
+	Charges   bool // the user's meter runs once the primary has started
+	Clock     bool // the user's wall clock runs
+}
+
+// RulesOf returns the rules of a state.
+func RulesOf(s JobState) Rules {
+	switch s {
+	case Held, Queued:
+		return Rules{Submitted: true, Deposit: true}
+	case Starting:
+		return Rules{Submitted: true, Running: true, Deposit: true}
+	case Running:
+		return Rules{Submitted: true, Running: true, Deposit: true, Charges: true, Clock: true}
+	case Stopping:
+		return Rules{Submitted: true, Running: true, Deposit: true, Charges: true}
+	}
+	return Rules{}
+}
+
+// next lists the states that may follow each.
+var next = map[JobState][]JobState{
+	Held:     {Queued, Ended},
+	Queued:   {Held, Starting, Ended},
+	Starting: {Running, Stopping, Queued, Ended},
+	Running:  {Stopping, Queued, Ended},
+	Stopping: {Queued, Ended},
+}
+
+// May reports whether a job may go from one state to the other.
+func May(from, to JobState) bool {
+	for _, s := range next[from] {
+		if s == to {
+			return true
+		}
+	}
+	return false
+}
+
+// Job is what was submitted and is billed.
+type Job struct {
+	ID        id.Job
+	User      id.User
+	Account   id.Account
+	Path      []id.Account // the account and its ancestors at submission, itself first
+	Spec      Spec
+	State     JobState
+	Submitted int64 // ns
+	Priority  int64 // effective: QoS + the job's own
+	Message   string
+	Seq       int64 // log row of the last change
+
+	Attempt  Attempt   // the current or last one; N is 0 before the first start
+	Past     []Attempt // those before it, at most MaxRequeues
+	Requeues int32
+	Outcome  codes.Outcome // once ended
+	ExitCode int32
+	Ended    int64 // ns
+
+	Promise int64 // ns; start promised by the planner, 0: none
+
+	Billing  string       // off, showback or enforce, as of submission
+	Factor   int64        // of the QoS, thousandths, as of submission
+	Sources  []Part       // deposit by source, in the order of spending
+	Deposit  money.Micros // set aside in all
+	Charged  money.Micros // posted in all
+	Returned money.Micros
+	Refunded money.Micros
+	Key      string
+}
+
+// MaxRequeues bounds the attempts of a job.
+const MaxRequeues = 5
+
+// Part is what one ledger source contributed to a job's deposit.
+type Part struct {
+	Source string       // ledger account
+	Left   money.Micros // still set aside
+	Paid   money.Micros // charged out of it by the current attempt
+}
+
+// Attempt is one allocation of a job.
+type Attempt struct {
+	N        int32
+	Node     string
+	Devices  []string             // UUIDs
+	Models   []catalog.ModelCount // the same, counted by model
+	Image    string               // content digest that was resolved
+	Book     int64                // ns: price versions published by then apply
+	Assigned int64                // ns: allocation committed
+	Started  int64                // ns: primary's start, as the engine saw it; 0: not yet
+	Until    int64                // ns: Started + wall; before the start, Assigned + wall
+	Ended    int64                // ns: primary's end, or when the end was learned
+	Signaled bool                 // the user's signal was sent
+	StopAt   int64                // ns: when SIGTERM was decided; 0: not
+	Kill     bool                 // SIGKILL was decided
+	Cause    codes.Outcome        // why it is being stopped
+	Outcome  codes.Outcome        // once ended
+	ExitCode int32
+	Lost     int64        // ns: contact lost since; 0: in contact
+	Seen     int64        // ns: last seen alive
+	Posted   money.Micros // charged so far for this attempt
+}
+
+// Refusal is a request that admission refused, kept so that it can be explained
+// and cloned.
+type Refusal struct {
+	ID      id.Refusal
+	User    id.User
+	Account id.Account // 0 when the account itself was unknown
+	Spec    Spec
+	At      int64
+	Seq     int64
+	Verdict []byte // JSON of the reasons and the remedy
+}

@@ -1,0 +1,294 @@
+package workload
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/quantity"
+)
+
+// Defaults fill what a request leaves out.
+type Defaults struct {
+	CPU, Mem, Time int64
+	MaxGrace       int64
+}
+
+// Bounds of what a request may hold.
+const (
+	maxArgs    = 4096
+	maxArg     = 128 << 10
+	maxEnv     = 1024
+	maxMounts  = 64
+	maxText    = 1 << 20 // of the whole spec
+	maxGPU     = 1 << 20
+	maxCPU     = 1 << 30 // milli-cores
+	maxTime    = int64(10*365*24*3600) * 1e9
+	maxSignal  = int64(24*3600) * 1e9
+	maxPrio    = 1_000_000
+	minMemory  = 4 << 20 // what a container needs to start at all
+	minCPU     = 10      // milli-cores
+	defaultSig = int64(60) * 1e9
+)
+
+var (
+	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,255}$`)
+	imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,511}$`)
+	label     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
+)
+
+// Signals that may be asked for, by name without SIG.
+var Signals = []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "WINCH", "ALRM"}
+
+var requeueCauses = []string{"node", "preempt", "timeout"}
+
+// Parse checks a request and fills in defaults. Every wrong field is named, with
+// the fix; the error is a *fault.Error.
+func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
+	p := parser{}
+	s := Spec{
+		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
+		Image: in.Image, Command: in.Command, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
+	}
+	p.text(&s, in)
+	p.amounts(&s, in, def)
+	p.mounts(&s, in.Mounts)
+	s.Signal = p.signal(in.Signal)
+	s.Requeue = p.requeue(in.Requeue)
+	if s.Name == "" {
+		s.Name = nameOf(s)
+	}
+	return s, p.bad.Err()
+}
+
+type parser struct{ bad fault.Fields }
+
+func (p *parser) text(s *Spec, in v1.JobSpec) {
+	if s.Kind == "" {
+		s.Kind = KindContainer
+	}
+	if s.Kind != KindContainer {
+		p.bad.Add("kind", "%q isn't supported: use container", clip(in.Kind))
+	}
+	if s.Pull == "" {
+		s.Pull = "missing"
+	}
+	if !slices.Contains([]string{"missing", "always", "never"}, s.Pull) {
+		p.bad.Add("pull", "must be missing, always or never")
+	}
+	if !utf8.ValidString(s.Name) || len(s.Name) > 200 || strings.ContainsFunc(s.Name, unicode.IsControl) {
+		p.bad.Add("name", "must be at most 200 bytes of printable text on one line")
+	}
+	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"model", in.Model}} {
+		if f.v != "" && (!label.MatchString(f.v) || f.v == "." || f.v == "..") {
+			p.bad.Add(f.path, "%q isn't a name: use letters, digits and _ . -", clip(f.v))
+		}
+	}
+	if s.Image == "" {
+		p.bad.Add("image", "is missing: name the image to run, e.g. train:1")
+	} else if !imageName.MatchString(s.Image) || strings.Contains(s.Image, "..") {
+		p.bad.Add("image", "%q isn't an image reference", clip(s.Image))
+	}
+	if s.Workdir != "" && !absolute(s.Workdir) {
+		p.bad.Add("workdir", "must be an absolute path inside the container")
+	}
+	if s.Priority > maxPrio || s.Priority < -maxPrio {
+		p.bad.Add("priority", "must be between -%d and %d", maxPrio, maxPrio)
+	}
+	p.program(s)
+}
+
+func (p *parser) program(s *Spec) {
+	total := 0
+	if len(s.Command) > maxArgs {
+		p.bad.Add("command", "has more than %d words", maxArgs)
+	}
+	for i, a := range s.Command {
+		total += len(a)
+		if len(a) > maxArg || strings.ContainsRune(a, 0) || !utf8.ValidString(a) || i == 0 && a == "" {
+			p.bad.Add("command", "word %d is empty, longer than %d bytes or not text", i+1, maxArg)
+			break
+		}
+	}
+	if len(s.Env) > maxEnv {
+		p.bad.Add("env", "has more than %d variables", maxEnv)
+	}
+	for k, v := range s.Env {
+		total += len(k) + len(v)
+		if !envName.MatchString(k) {
+			p.bad.Add("env", "%q isn't a variable name", clip(k))
+			break
+		}
+		if len(v) > maxArg || strings.ContainsRune(v, 0) || !utf8.ValidString(v) {
+			p.bad.Add("env."+k, "is longer than %d bytes or not text", maxArg)
+			break
+		}
+	}
+	if total > maxText {
+		p.bad.Add("command", "command and environment are larger than %d bytes together", maxText)
+	}
+}
+
+func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
+	s.GPU = p.amount("gpu", in.GPU, quantity.ParseCount, 0, 0, maxGPU, "a whole number of devices, e.g. 1")
+	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, minCPU, maxCPU, "cores, e.g. 8 or 0.5")
+	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, minMemory, 1<<60, "an amount such as 64G, at least 4M")
+	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, maxTime, "a span such as 2h or 90m, at least 1s")
+	s.Grace = p.amount("grace", in.Grace, quantity.ParseDuration, 0, 0, maxTime, "a span such as 30s")
+	if def.MaxGrace > 0 && s.Grace > def.MaxGrace {
+		p.bad.Add("grace", "at most %s is allowed here", quantity.FormatDuration(def.MaxGrace))
+	}
+	s.Time, s.Grace = wholeSeconds(s.Time), wholeSeconds(s.Grace)
+	s.Model = in.Model
+	if s.Model != "" && in.GPU == "" {
+		s.GPU = 1
+	}
+	if s.Model != "" && s.GPU == 0 {
+		p.bad.Add("gpu", "is 0 but a model is named: ask for at least 1, or leave model out")
+	}
+}
+
+// wholeSeconds is what the text form can show.
+func wholeSeconds(ns int64) int64 { return ns - ns%1e9 }
+
+func (p *parser) amount(field string, q v1.Quantity, parse func(string) (int64, error), def, least, most int64, want string) int64 {
+	if q == "" {
+		return def
+	}
+	n, err := parse(string(q))
+	switch {
+	case err != nil:
+		p.bad.Add(field, "%v: give %s", err, want)
+	case n < least:
+		p.bad.Add(field, "%q is too small: give %s", clip(string(q)), want)
+	case n > most:
+		p.bad.Add(field, "%q is absurdly large: give %s", clip(string(q)), want)
+	}
+	return n
+}
+
+func (p *parser) mounts(s *Spec, in []v1.Mount) {
+	if len(in) > maxMounts {
+		p.bad.Add("mounts", "has more than %d entries", maxMounts)
+		return
+	}
+	for _, m := range in {
+		target := m.Target
+		if target == "" {
+			target = m.Source
+		}
+		switch {
+		case !absolute(m.Source):
+			p.bad.Add("mounts", "source %q must be an absolute path without ..", clip(m.Source))
+		case !absolute(target) || path.Clean(target) == "/":
+			p.bad.Add("mounts", "target %q must be an absolute path without .. and not /", clip(target))
+		case underReserved(path.Clean(target)):
+			p.bad.Add("mounts", "target %q is used by the container itself", clip(target))
+		default:
+			s.Mounts = append(s.Mounts, Mount{path.Clean(m.Source), path.Clean(target), m.ReadOnly})
+		}
+	}
+}
+
+// underReserved says that a bind there could break what Croft itself puts in.
+func underReserved(target string) bool {
+	for _, r := range []string{"/proc", "/sys", "/dev", "/.croft", "/etc/passwd", "/etc/group"} {
+		if target == r || strings.HasPrefix(target, r+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// signal reads "USR1@120" or "USR1".
+func (p *parser) signal(in string) Signal {
+	if in == "" {
+		return Signal{}
+	}
+	name, at, timed := strings.Cut(strings.TrimPrefix(strings.ToUpper(in), "SIG"), "@")
+	if !slices.Contains(Signals, name) {
+		p.bad.Add("signal", "%q isn't one of %s: write e.g. USR1@120", clip(in), strings.Join(Signals, " "))
+		return Signal{}
+	}
+	before := defaultSig
+	if timed {
+		n, err := quantity.ParseCount(at)
+		if err != nil || n < 1 || n > maxSignal/1e9 {
+			p.bad.Add("signal", "%q: after @ give seconds from 1 to %d", clip(in), maxSignal/1e9)
+			return Signal{}
+		}
+		before = n * 1e9
+	}
+	return Signal{name, before}
+}
+
+func (p *parser) requeue(in []string) []string {
+	var out []string
+	for _, c := range in {
+		if !slices.Contains(requeueCauses, c) {
+			p.bad.Add("requeue", "%q isn't one of %s", clip(c), strings.Join(requeueCauses, ", "))
+		} else if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func absolute(p string) bool {
+	return strings.HasPrefix(p, "/") && len(p) < 4096 && utf8.ValidString(p) &&
+		!strings.ContainsFunc(p, unicode.IsControl) && !slices.Contains(strings.Split(p, "/"), "..")
+}
+
+// nameOf is the command's base name, or the image's.
+func nameOf(s Spec) string {
+	name := s.Image
+	if len(s.Command) > 0 {
+		name = s.Command[0]
+		if len(s.Command) > 1 && slices.Contains([]string{"python", "python3", "bash", "sh"}, path.Base(name)) && !strings.HasPrefix(s.Command[1], "-") {
+			name = s.Command[1]
+		}
+	}
+	name, _, _ = strings.Cut(path.Base(name), "@")
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, name)
+	return clip(name)
+}
+
+func clip(s string) string {
+	if len(s) <= 40 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:40], "") + "…"
+}
+
+// Wire is the spec as the API shows it, every default filled in.
+func (s Spec) Wire() v1.JobSpec {
+	w := v1.JobSpec{
+		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
+		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
+	}
+	if s.GPU > 0 {
+		w.GPU = v1.Quantity(quantity.FormatDecimal(s.GPU, 0, 0))
+	}
+	if s.Grace > 0 {
+		w.Grace = v1.Quantity(quantity.FormatDuration(s.Grace))
+	}
+	if s.Signal.Name != "" {
+		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
+	}
+	for _, m := range s.Mounts {
+		w.Mounts = append(w.Mounts, v1.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	return w
+}

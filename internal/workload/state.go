@@ -1,0 +1,160 @@
+package workload
+
+import (
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/table"
+)
+
+// Change is a row that this package's decisions put.
+type Change interface{ workload() }
+
+// The changes. An ended job leaves the state: its row lives on in the store.
+type (
+	JobSet     struct{ Row *Job }
+	RefusalSet struct{ Row *Refusal }
+	// Counted loads the greatest ids handed out.
+	Counted struct {
+		Job     id.Job
+		Refusal id.Refusal
+	}
+)
+
+func (JobSet) workload()     {}
+func (RefusalSet) workload() {}
+func (Counted) workload()    {}
+
+// State is every job that hasn't ended. Rows are never changed in place.
+type State struct {
+	Jobs    table.Table[id.Job, *Job]
+	Active  table.Table[id.Job, *Job] // those that hold an allocation
+	Pending table.Set[Pending]        // those that wait, in queue order
+	ofUser  table.Table[string, id.Job]
+
+	lastJob     id.Job
+	lastRefusal id.Refusal
+}
+
+// Pending is a waiting job's place: partition, then priority, then age.
+type Pending struct {
+	Partition string
+	Priority  int64
+	Submitted int64
+	Job       id.Job
+}
+
+func (a Pending) before(b Pending) bool {
+	switch {
+	case a.Partition != b.Partition:
+		return a.Partition < b.Partition
+	case a.Priority != b.Priority:
+		return a.Priority > b.Priority
+	case a.Submitted != b.Submitted:
+		return a.Submitted < b.Submitted
+	}
+	return a.Job < b.Job
+}
+
+// NewState returns an empty state.
+func NewState() State { return State{Pending: table.NewSet(Pending.before)} }
+
+// Copy returns an independent state in constant time.
+func (s *State) Copy() State {
+	return State{
+		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), Pending: s.Pending.Copy(), ofUser: s.ofUser.Copy(),
+		lastJob: s.lastJob, lastRefusal: s.lastRefusal,
+	}
+}
+
+// Fold puts a change's row and returns the row of that job before, if any.
+func (s *State) Fold(c Change) (before *Job) {
+	switch c := c.(type) {
+	case Counted:
+		s.lastJob, s.lastRefusal = max(s.lastJob, c.Job), max(s.lastRefusal, c.Refusal)
+	case RefusalSet:
+		s.lastRefusal = max(s.lastRefusal, c.Row.ID)
+	case JobSet:
+		return s.put(c.Row)
+	}
+	return nil
+}
+
+func (s *State) put(j *Job) (before *Job) {
+	before, _ = s.Jobs.Get(j.ID)
+	if before != nil {
+		if before.waits() {
+			s.Pending.Remove(before.Place())
+		}
+		s.Active.Delete(j.ID)
+	}
+	s.lastJob = max(s.lastJob, j.ID)
+	if j.State == Ended {
+		s.Jobs.Delete(j.ID)
+		s.ofUser.Delete(userKey(j.User, j.ID))
+		return before
+	}
+	s.Jobs.Set(j.ID, j)
+	s.ofUser.Set(userKey(j.User, j.ID), j.ID)
+	if j.waits() {
+		s.Pending.Add(j.Place())
+	}
+	if RulesOf(j.State).Running {
+		s.Active.Set(j.ID, j)
+	}
+	return before
+}
+
+func (j *Job) waits() bool { return j.State == Queued }
+
+// Place is the job's place in the waiting line.
+func (j *Job) Place() Pending {
+	return Pending{Partition: j.Spec.Partition, Priority: j.Priority, Submitted: j.Submitted, Job: j.ID}
+}
+
+// NextJob and NextRefusal are the next ids.
+func (s *State) NextJob() id.Job { return s.lastJob + 1 }
+
+// NextRefusal is the id of the next refusal.
+func (s *State) NextRefusal() id.Refusal { return s.lastRefusal + 1 }
+
+// Queue yields the waiting jobs of a partition in order.
+func (s *State) Queue(partition string) func(yield func(*Job) bool) {
+	return func(yield func(*Job) bool) {
+		for p := range s.Pending.From(Pending{Partition: partition, Priority: 1<<63 - 1}) {
+			if p.Partition != partition {
+				return
+			}
+			if j, ok := s.Jobs.Get(p.Job); ok && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// Ahead is how many jobs of the partition come before p in the queue.
+func (s *State) Ahead(p Pending) int64 {
+	first := s.Pending.Rank(Pending{Partition: p.Partition, Priority: 1<<63 - 1})
+	return int64(s.Pending.Rank(p) - first)
+}
+
+// OfUser yields a user's live jobs by id.
+func (s *State) OfUser(u id.User) func(yield func(*Job) bool) {
+	return func(yield func(*Job) bool) {
+		for k, jid := range s.ofUser.From(userKey(u, 0)) {
+			if k >= userKey(u+1, 0) {
+				return
+			}
+			if j, ok := s.Jobs.Get(jid); ok && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+func userKey(u id.User, j id.Job) string {
+	var k [16]byte
+	for i := range 8 {
+		k[7-i] = byte(u >> (8 * i))
+		k[15-i] = byte(j >> (8 * i))
+	}
+	return string(k[:])
+}

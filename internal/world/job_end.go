@@ -1,0 +1,172 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/workload"
+)
+
+// ended closes the current attempt: charges it, and either queues the job again
+// or ends it. j is the command's own copy; b says what is known of its start.
+func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome codes.Outcome, message string, finished int64, exit int32) (Outcome, error) {
+	p := w.Ledger.NewPosting(at.Seq, at.Now)
+	j.Attempt.Ended, j.Attempt.Outcome, j.Attempt.ExitCode, j.Attempt.Seen = finished, outcome, exit, at.Now
+	b.At, b.Limit = finished, j.Attempt.Until+j.Spec.Grace
+	var money []ledger.Change
+	var err error
+	if metering.PlatformFault(j.Attempt) {
+		b.As = ledger.CauseDown
+		money = metering.Refund(p, j, ledger.CauseDown)
+	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
+		return Outcome{}, err
+	}
+	if requeues(j, outcome) {
+		j.State, j.Requeues, j.Message = workload.Queued, j.Requeues+1, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, words(outcome))
+		return w.moved(at, p, j, wrap(money), b, j.Message)
+	}
+	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
+	j.Message = message
+	money = append(money, metering.Close(p, &w.Ledger, j)...)
+	return w.moved(at, p, j, wrap(money), b, endMessage(outcome, message))
+}
+
+// finish ends a job that holds no allocation.
+func (w *World) finish(at Context, j *workload.Job, outcome codes.Outcome, message string) (Outcome, error) {
+	p := w.Ledger.NewPosting(at.Seq, at.Now)
+	j.State, j.Outcome, j.Message, j.Ended, j.ExitCode = workload.Ended, outcome, message, at.Now, 125
+	if outcome == codes.Cancelled {
+		j.ExitCode = 130
+	}
+	changes := append([]Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
+	return Outcome{Changes: changes, Result: j, Event: Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
+}
+
+func words(o codes.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
+
+func endMessage(o codes.Outcome, message string) string {
+	if message == "" {
+		return words(o)
+	}
+	return words(o) + ": " + message
+}
+
+// requeues reports whether the job asked to be queued again after such an end.
+func requeues(j *workload.Job, o codes.Outcome) bool {
+	cause := map[codes.Outcome]string{codes.NodeFailed: "node", codes.Preempted: "preempt", codes.TimedOut: "timeout"}[o]
+	return cause != "" && j.Requeues < workload.MaxRequeues && slices.Contains(j.Spec.Requeue, cause)
+}
+
+// JobDue moves a running job along its clock: the user's signal, SIGTERM at the
+// limit, SIGKILL after the grace.
+type JobDue struct{ Job id.Job }
+
+// Kind is job.due.
+func (JobDue) Kind() string { return "job.due" }
+
+// Decide takes whatever step is due now.
+func (c JobDue) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	old, ok := w.Workload.Jobs.Get(c.Job)
+	if !ok || Due(old) == 0 || Due(old) > at.Now {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	j := edit(old, at)
+	a := &j.Attempt
+	switch {
+	case j.State == workload.Stopping:
+		a.Kill = true
+		return w.put(j, "grace is over: SIGKILL"), nil
+	case at.Now >= a.Until:
+		j.State, a.StopAt, a.Cause = workload.Stopping, at.Now, codes.TimedOut
+		j.Message = "its time is up"
+		return w.put(j, "time is up: SIGTERM"), nil
+	}
+	a.Signaled = true
+	return w.put(j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
+}
+
+// Due is when the next step of a job's clock is due, in ns; 0: none.
+func Due(j *workload.Job) int64 {
+	a := j.Attempt
+	switch {
+	case j.State == workload.Stopping && !a.Kill:
+		return a.StopAt + j.Spec.Grace
+	case j.State != workload.Running:
+		return 0
+	case j.Spec.Signal.Name != "" && !a.Signaled && j.Spec.Signal.Before < j.Spec.Time:
+		return a.Until - j.Spec.Signal.Before
+	}
+	return a.Until
+}
+
+// Meter posts what running jobs have accrued so far.
+type Meter struct{ Jobs []id.Job }
+
+// Kind is meter.post.
+func (Meter) Kind() string { return "meter.post" }
+
+// Decide posts each job's accrual.
+func (c Meter) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	p := w.Ledger.NewPosting(at.Seq, at.Now)
+	var out []Change
+	for _, k := range slices.Compact(slices.Sorted(slices.Values(c.Jobs))) {
+		old, ok := w.Workload.Jobs.Get(k)
+		if !ok || !workload.RulesOf(old.State).Charges || old.Attempt.Lost != 0 {
+			continue
+		}
+		j := edit(old, at)
+		money, err := metering.Post(p, &w.Catalog, j, at.Now)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if len(money) > 0 {
+			j.Attempt.Seen = at.Now
+			out = append(append(out, workload.JobSet{Row: j}), wrap(money)...)
+		}
+	}
+	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "accrued charges"}}, nil
+}
+
+// PromisesMade records the starts that the planner reserved.
+type PromisesMade struct {
+	Promises []Promised
+}
+
+// Promised is one job's reserved start; At 0 takes a promise back.
+type Promised struct {
+	Job id.Job
+	At  int64
+}
+
+// Kind is plan.promises.
+func (PromisesMade) Kind() string { return "plan.promises" }
+
+// Decide puts what differs.
+func (c PromisesMade) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	var out []Change
+	for _, p := range c.Promises {
+		old, ok := w.Workload.Jobs.Get(p.Job)
+		if !ok || old.State != workload.Queued || old.Promise == p.At {
+			continue
+		}
+		j := edit(old, at)
+		j.Seq, j.Promise = old.Seq, p.At
+		out = append(out, workload.JobSet{Row: j})
+	}
+	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "starts promised"}}, nil
+}

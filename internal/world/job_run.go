@@ -1,0 +1,251 @@
+package world
+
+import (
+	"strconv"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/workload"
+)
+
+var onlyServer = fault.New(codes.Denied, "only the server itself does this")
+
+// JobStart gives a waiting job its allocation. The planner proposes it, with the
+// spot that keeps every promise; it is decided again here. Image is the content
+// digest that was resolved.
+type JobStart struct {
+	Job     id.Job
+	Image   string
+	Node    string // "": anywhere
+	Devices []string
+}
+
+// Kind is job.start.
+func (JobStart) Kind() string { return "job.start" }
+
+// Decide allocates, if the job still passes the start gate.
+func (c JobStart) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	old, ok := w.Workload.Jobs.Get(c.Job)
+	if !ok || old.State != workload.Queued {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	view := w.View(at.Now)
+	v, err := admission.Decide(view, admission.Request{Subject: view.SubjectOf(old), Spec: old.Spec, Gate: admission.Start, Job: old, Spot: w.spot(c)})
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !v.Admit {
+		return Outcome{Event: Event{Skip: true}, Result: v}, nil
+	}
+	j := edit(old, at)
+	if j.Attempt.N > 0 {
+		j.Past = append(j.Past, j.Attempt)
+	}
+	metering.NewAttempt(j)
+	p := w.Ledger.NewPosting(at.Seq, at.Now)
+	j.Attempt = workload.Attempt{
+		N: j.Attempt.N + 1, Node: v.Spot.Node, Models: v.Spot.Models(), Image: c.Image, Book: at.Now,
+		Assigned: at.Now, Until: at.Now + j.Spec.Time, Seen: at.Now,
+	}
+	for _, d := range v.Spot.Devices {
+		j.Attempt.Devices = append(j.Attempt.Devices, d.UUID)
+	}
+	j.State, j.Promise, j.Message = workload.Starting, 0, ""
+	money := metering.SetAside(p, j, v.Deposit)
+	return w.moved(at, p, j, wrap(money), metering.Boundary{}, "on "+where(v.Spot))
+}
+
+// spot is the proposed one; devices that are gone don't fit and are found missing.
+func (w *World) spot(c JobStart) *placement.Spot {
+	if c.Node == "" {
+		return nil
+	}
+	s := placement.Spot{Node: c.Node}
+	for _, uuid := range c.Devices {
+		d, ok := w.Placement.Devices.Get(uuid)
+		if !ok {
+			return nil
+		}
+		s.Devices = append(s.Devices, d)
+	}
+	return &s
+}
+
+// where names a spot for people: its devices, or its node.
+func where(s placement.Spot) string {
+	if len(s.Devices) == 0 {
+		return s.Node
+	}
+	var names []string
+	for _, d := range s.Devices {
+		names = append(names, d.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// moved completes an outcome in which a job's row and its devices' payers change.
+// p has the transfers that changes already holds.
+func (w *World) moved(at Context, p *ledger.Posting, j *workload.Job, changes []Change, b metering.Boundary, message string) (Outcome, error) {
+	changes = append([]Change{workload.JobSet{Row: j}}, changes...)
+	after := w.Copy()
+	after.Fold(changes)
+	var devices []placement.Device
+	for _, uuid := range j.Attempt.Devices {
+		if d, ok := w.Placement.Devices.Get(uuid); ok {
+			devices = append(devices, d)
+		}
+	}
+	tiles, err := after.scene(at.Now).Retile(p, devices, b)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{
+		Changes: append(changes, wrap(tiles)...), Result: j,
+		Event: Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: message},
+	}, nil
+}
+
+// JobObserved is what an engine saw of an attempt.
+type JobObserved struct {
+	Job      id.Job
+	N        int32
+	Running  bool
+	Exited   bool
+	Gone     bool // the engine answered, and has nothing of it any more
+	Started  int64
+	Finished int64
+	ExitCode int32
+	OOM      bool
+	Failure  string
+}
+
+// Kind is job.observed.
+func (JobObserved) Kind() string { return "job.observed" }
+
+// Decide follows what was seen. What concerns an attempt that is over is ignored.
+func (c JobObserved) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	old, ok := w.Workload.Jobs.Get(c.Job)
+	if !ok || old.Attempt.N != c.N || !workload.RulesOf(old.State).Running {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	j := edit(old, at)
+	switch {
+	case c.Exited:
+		c.begin(j, at.Now)
+		b := metering.Boundary{}
+		if old.Attempt.Started == 0 {
+			b.Began, b.Payer = j.Attempt.Started, ledger.Payer{Account: j.Account, User: j.User}
+		}
+		return w.ended(at, j, b, c.outcome(j), c.Failure, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
+	case c.Gone && j.Attempt.Started != 0 && at.Now > j.Attempt.Until+j.Spec.Grace:
+		// it had all the time that it asked for: what was lost after that is no loss
+		return w.ended(at, j, metering.Boundary{}, codes.TimedOut, "its time was up", at.Now, 137)
+	case c.Gone:
+		return w.ended(at, j, metering.Boundary{}, codes.NodeFailed, "its container is gone: the machine or its runtime lost it", at.Now, 0)
+	case c.Running && j.Attempt.Started == 0:
+		c.begin(j, at.Now)
+		if j.State == workload.Starting {
+			j.State = workload.Running
+		}
+		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
+		return w.moved(at, w.Ledger.NewPosting(at.Seq, at.Now), j, nil, metering.Boundary{At: j.Attempt.Started}, "")
+	case c.Running && j.Attempt.Lost != 0:
+		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
+		return w.put(j, "in contact again"), nil
+	}
+	return Outcome{Event: Event{Skip: true}}, nil
+}
+
+// begin notes the primary's start as the engine saw it, within what is possible.
+func (c JobObserved) begin(j *workload.Job, now int64) {
+	if j.Attempt.Started == 0 && c.Started != 0 {
+		j.Attempt.Started = clamp(c.Started, j.Attempt.Assigned, now)
+		j.Attempt.Until = j.Attempt.Started + j.Spec.Time
+	}
+}
+
+func clamp(t, least, most int64) int64 { return min(max(t, least), most) }
+
+// outcome says what an exit means: what Croft itself did comes first.
+func (c JobObserved) outcome(j *workload.Job) codes.Outcome {
+	switch {
+	case j.Attempt.Cause != "":
+		return j.Attempt.Cause
+	case c.OOM:
+		return codes.OutOfMemory
+	case c.Failure != "" || c.ExitCode != 0:
+		return codes.Failed
+	}
+	return codes.Completed
+}
+
+// JobFail ends a job that can't run: its image can't be had, its command doesn't
+// exist. N is 0 before the first attempt.
+type JobFail struct {
+	Job     id.Job
+	N       int32
+	Message string
+}
+
+// Kind is job.fail.
+func (JobFail) Kind() string { return "job.fail" }
+
+// Decide ends the job as failed.
+func (c JobFail) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	old, ok := w.Workload.Jobs.Get(c.Job)
+	if !ok || old.Attempt.N != c.N && !(c.N == 0 && old.State == workload.Queued) {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	j := edit(old, at)
+	if !workload.RulesOf(j.State).Running {
+		return w.finish(at, j, codes.Failed, c.Message)
+	}
+	return w.ended(at, j, metering.Boundary{}, codes.Failed, c.Message, at.Now, 125)
+}
+
+// Contact notes that an engine can't be asked, or can be again. Nothing ends by
+// it and nothing is released.
+type Contact struct{ Lost bool }
+
+// Kind is node.contact.
+func (Contact) Kind() string { return "node.contact" }
+
+// Decide marks every active attempt.
+func (c Contact) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, onlyServer
+	}
+	var out []Change
+	for _, old := range w.Workload.Active.All() {
+		if c.Lost == (old.Attempt.Lost != 0) {
+			continue
+		}
+		j := edit(old, at)
+		j.Attempt.Lost = 0
+		if c.Lost {
+			j.Attempt.Lost = at.Now
+		}
+		out = append(out, workload.JobSet{Row: j})
+	}
+	message := "the runtime answers again"
+	if c.Lost {
+		message = "contact with the runtime is lost: nothing is concluded from it"
+	}
+	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: message + " (" + strconv.Itoa(len(out)) + " attempts)"}}, nil
+}

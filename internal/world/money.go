@@ -1,0 +1,207 @@
+package world
+
+import (
+	"strings"
+	"unicode"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+)
+
+// GrantGive gives an account credits.
+type GrantGive struct {
+	Account    string
+	Amount     money.Micros
+	Source     string
+	Start, End int64 // ns; 0: now, never
+	Subtree    bool
+}
+
+// Kind is grant.give.
+func (GrantGive) Kind() string { return "grant.give" }
+
+// maxGrant keeps sums of all grants far from overflowing.
+const maxGrant = money.Micros(1e15) // a thousand million credits
+
+// Decide posts the grant.
+func (c GrantGive) Decide(w *World, at Context) (Outcome, error) {
+	acc, ok := w.Tenancy.Account(c.Account)
+	switch {
+	case !w.Can(at.Principal, access.MoneyGive, 0, 0):
+		return Outcome{}, fault.New(codes.Denied, "only an admin may give grants")
+	case !ok:
+		return Outcome{}, fault.NotFound("account", c.Account)
+	case c.Amount <= 0 || c.Amount > maxGrant:
+		return Outcome{}, fault.Invalid("amount", "must be more than 0 and at most %s credits", maxGrant)
+	case !oneLine(c.Source, 64) || strings.EqualFold(c.Source, "platform"):
+		return Outcome{}, fault.Invalid("source", "names where the money comes from, e.g. DFG-123 (at most 64 characters)")
+	}
+	start := c.Start
+	if start == 0 {
+		start = at.Now
+	}
+	if c.End != 0 && (c.End <= start || c.End <= at.Now) {
+		return Outcome{}, fault.Invalid("end", "must be after the start and in the future")
+	}
+	g := ledger.Grant{
+		ID: w.Ledger.NextGrant(), Account: acc.ID, Amount: c.Amount, Source: c.Source, Start: start, End: c.End,
+		Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now,
+	}
+	return Outcome{
+		Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Give(g)), Result: g,
+		Event: Event{Account: acc.ID, Message: c.Amount.String() + " credits from " + c.Source + " to " + acc.Name},
+	}, nil
+}
+
+// GrantExpire posts what is left of a grant whose refund tail has passed.
+type GrantExpire struct{ Grant id.Grant }
+
+// Kind is grant.expire.
+func (GrantExpire) Kind() string { return "grant.expire" }
+
+// Decide expires the grant, if it is due.
+func (c GrantExpire) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only the server itself expires grants")
+	}
+	g, ok := w.Ledger.Grants.Get(c.Grant)
+	if !ok || g.Expired || g.End == 0 || at.Now < g.End+ledger.RefundTail {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	return Outcome{Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Expire(&w.Ledger, g)), Event: Event{Account: g.Account, Message: "grant " + g.Source + " ended"}}, nil
+}
+
+// PricePut publishes a version of the price book.
+type PricePut struct {
+	Partition string
+	From      int64 // ns; 0: now
+	CPU, Mem  money.Rate
+	Devices   []catalog.ModelRate // sorted by model
+}
+
+// Kind is price.set.
+func (PricePut) Kind() string { return "price.set" }
+
+// maxRate bounds a rate so that no price overflows before it is looked at.
+const maxRate = money.Rate(1e12) // a million credits per hour
+
+// Decide publishes the version. The past can't be repriced.
+func (c PricePut) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.PriceSet, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only an admin may set prices")
+	}
+	if _, ok := w.Catalog.Partitions.Get(c.Partition); c.Partition != "" && !ok {
+		return Outcome{}, fault.Invalid("partition", "no such partition: %s", c.Partition)
+	}
+	for _, r := range append([]catalog.ModelRate{{Model: "cpu", Rate: c.CPU}, {Model: "mem", Rate: c.Mem}}, c.Devices...) {
+		if r.Rate < 0 || r.Rate > maxRate {
+			return Outcome{}, fault.Invalid("gpu."+r.Model, "a rate must be between 0 and %s credits per hour", money.Micros(maxRate))
+		}
+	}
+	from := c.From
+	if from == 0 {
+		from = at.Now
+	}
+	if from < at.Now {
+		return Outcome{}, fault.Invalid("from", "is in the past: prices are set ahead of time")
+	}
+	row := catalog.Price{
+		ID: w.Catalog.NextPrice(), Partition: c.Partition, From: from, CPU: c.CPU, Memory: c.Mem, Devices: c.Devices,
+		By: id.User(at.Principal.User), Published: at.Now,
+	}
+	return Outcome{Changes: []Change{catalog.PriceSet{Row: row}}, Result: row, Event: Event{Message: "price book of " + or(c.Partition, "every partition")}}, nil
+}
+
+// LimitPut sets a limit; the same scope and resource replace the limit before.
+type LimitPut struct {
+	Account, User, Partition string
+	Resource                 limits.Resource
+	Max                      int64
+	Remove                   id.Limit // when set: remove that limit instead
+}
+
+// Kind is limit.set or limit.remove.
+func (c LimitPut) Kind() string {
+	if c.Remove != 0 {
+		return "limit.remove"
+	}
+	return "limit.set"
+}
+
+// Decide sets or removes the limit.
+func (c LimitPut) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.LimitSet, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only an operator may set limits")
+	}
+	if c.Remove != 0 {
+		row, ok := w.Limits.Limits.Get(c.Remove)
+		if !ok {
+			return Outcome{}, fault.New(codes.NotFound, "no such limit: %d", c.Remove)
+		}
+		row.Removed = true
+		return Outcome{Changes: []Change{limits.LimitSet{Row: row}}, Result: row, Event: Event{Account: row.Scope.Account, Message: string(row.Resource)}}, nil
+	}
+	sc, err := w.scopeOf(c)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !c.Resource.Valid() {
+		return Outcome{}, fault.Invalid("resource", "must be cpu, mem, gpu, gpu:MODEL, running, submitted or time")
+	}
+	if c.Max < 0 {
+		return Outcome{}, fault.Invalid("max", "must not be negative")
+	}
+	row := limits.Limit{ID: w.Limits.Next(), Scope: sc, Resource: c.Resource, Max: c.Max, By: id.User(at.Principal.User)}
+	if old, ok := w.Limits.Find(sc, c.Resource); ok {
+		row.ID = old.ID
+	}
+	return Outcome{Changes: []Change{limits.LimitSet{Row: row}}, Result: row, Event: Event{Account: sc.Account, Message: string(c.Resource)}}, nil
+}
+
+func (w *World) scopeOf(c LimitPut) (limits.Scope, error) {
+	sc := limits.Scope{Partition: c.Partition}
+	if c.Account != "" {
+		a, ok := w.Tenancy.Account(c.Account)
+		if !ok {
+			return sc, fault.NotFound("account", c.Account)
+		}
+		sc.Account = a.ID
+	}
+	if c.User != "" {
+		u, ok := w.Tenancy.User(c.User)
+		if !ok {
+			return sc, fault.NotFound("user", c.User)
+		}
+		sc.User = u.ID
+	}
+	if _, ok := w.Catalog.Partitions.Get(c.Partition); c.Partition != "" && !ok {
+		return sc, fault.Invalid("partition", "no such partition: %s", c.Partition)
+	}
+	return sc, nil
+}
+
+// wrap turns a package's changes into the world's.
+func wrap[C any](in []C) []Change {
+	out := make([]Change, len(in))
+	for i, c := range in {
+		out[i] = c
+	}
+	return out
+}
+
+func oneLine(s string, most int) bool {
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar })
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,188 @@
+package world
+
+import (
+	"reflect"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/placement"
+)
+
+// SitePut puts the settings, partitions and QoS that the configuration names. It
+// is sent at every start and changes nothing when all is as it was.
+type SitePut struct {
+	Site       Site
+	Partitions []catalog.Partition
+	QoS        []catalog.QoS
+}
+
+// Kind is site.set.
+func (SitePut) Kind() string { return "site.set" }
+
+// Decide puts what differs.
+func (c SitePut) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "settings come from the server's configuration")
+	}
+	var out []Change
+	if !reflect.DeepEqual(w.Site, c.Site) {
+		out = append(out, SiteSet{c.Site})
+	}
+	for _, p := range c.Partitions {
+		if old, ok := w.Catalog.Partitions.Get(p.Name); !ok || !reflect.DeepEqual(old, p) {
+			out = append(out, catalog.PartitionSet{Row: p})
+		}
+	}
+	for _, q := range c.QoS {
+		if old, ok := w.Catalog.QoS.Get(q.Name); !ok || old != q {
+			out = append(out, catalog.QoSSet{Row: q})
+		}
+	}
+	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "settings of the configuration"}}, nil
+}
+
+// InventoryObserved is what an engine offers now. What it no longer offers is
+// kept as gone.
+type InventoryObserved struct {
+	Nodes   []placement.Node
+	Devices []placement.Device
+}
+
+// Kind is node.observed.
+func (InventoryObserved) Kind() string { return "node.observed" }
+
+// Decide puts what differs and moves the affected devices' tiles.
+func (c InventoryObserved) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only an engine reports nodes")
+	}
+	out := wrap(w.Placement.Observe(c.Nodes, c.Devices))
+	if len(out) == 0 {
+		return Outcome{Event: Event{Skip: true}}, nil
+	}
+	return w.retiled(at, out, Event{Message: "inventory changed"}, nil)
+}
+
+// NodeDrain takes a node out of use, or with Resume back into it. What runs goes
+// on.
+type NodeDrain struct {
+	Node   string
+	Reason string
+	Resume bool
+}
+
+// Kind is node.drain or node.resume.
+func (c NodeDrain) Kind() string {
+	if c.Resume {
+		return "node.resume"
+	}
+	return "node.drain"
+}
+
+// Decide drains or resumes the node.
+func (c NodeDrain) Decide(w *World, at Context) (Outcome, error) {
+	row, ok := w.Placement.Nodes.Get(c.Node)
+	switch {
+	case !w.Can(at.Principal, access.NodeRun, 0, 0):
+		return Outcome{}, fault.New(codes.Denied, "only an operator may drain or resume a node")
+	case !ok:
+		return Outcome{}, fault.NotFound("node", c.Node)
+	case !c.Resume && !oneLine(c.Reason, 200):
+		return Outcome{}, fault.Invalid("reason", "say why, on one line: users are shown it")
+	}
+	row.Drained, row.Why = !c.Resume, c.Reason
+	if c.Resume {
+		row.Why = ""
+	}
+	return w.retiled(at, []Change{placement.NodeSet{Row: row}}, Event{Message: or(c.Reason, "resumed")}, row)
+}
+
+// MaintenancePut plans a window in which nothing may run, or with Cancel takes one
+// back.
+type MaintenancePut struct {
+	Node     string
+	From, To int64
+	Reason   string
+	Cancel   id.Maintenance
+}
+
+// Kind is maintenance.set or maintenance.cancel.
+func (c MaintenancePut) Kind() string {
+	if c.Cancel != 0 {
+		return "maintenance.cancel"
+	}
+	return "maintenance.set"
+}
+
+// Decide plans or cancels the window.
+func (c MaintenancePut) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.NodeRun, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only an operator may plan maintenance")
+	}
+	if c.Cancel != 0 {
+		row, ok := w.Placement.Maintenance.Get(c.Cancel)
+		if !ok {
+			return Outcome{}, fault.New(codes.NotFound, "no such maintenance window: %d", c.Cancel)
+		}
+		row.Over = true
+		return w.retiled(at, []Change{placement.MaintenanceSet{Row: row}}, Event{Message: row.Reason}, row)
+	}
+	if _, ok := w.Placement.Nodes.Get(c.Node); c.Node != "*" && !ok {
+		return Outcome{}, fault.Invalid("node", "no such node: %s (* is every node)", c.Node)
+	}
+	if c.From >= c.To || c.To <= at.Now {
+		return Outcome{}, fault.Invalid("to", "must be after from and in the future")
+	}
+	if c.Reason != "" && !oneLine(c.Reason, 200) {
+		return Outcome{}, fault.Invalid("reason", "must be at most 200 characters on one line")
+	}
+	row := placement.Maintenance{ID: w.Placement.NextMaintenance(), Node: c.Node, From: c.From, To: c.To, Reason: c.Reason, By: id.User(at.Principal.User)}
+	return w.retiled(at, []Change{placement.MaintenanceSet{Row: row}}, Event{Message: c.Reason}, row)
+}
+
+// TilesDue moves the tiles of devices whose payer changed by time alone: a
+// maintenance window began or ended.
+type TilesDue struct{}
+
+// Kind is meter.tiles.
+func (TilesDue) Kind() string { return "meter.tiles" }
+
+// Decide moves the tiles that differ from what they should be.
+func (TilesDue) Decide(w *World, at Context) (Outcome, error) {
+	if !w.Can(at.Principal, access.System, 0, 0) {
+		return Outcome{}, fault.New(codes.Denied, "only the server meters")
+	}
+	var out []Change
+	for _, m := range w.Placement.Maintenance.All() {
+		if m.To <= at.Now {
+			m.Over = true
+			out = append(out, placement.MaintenanceSet{Row: m})
+		}
+	}
+	return w.retiled(at, out, Event{Message: "device time"}, nil)
+}
+
+// retiled completes an outcome with what its changes do to all devices' tiles.
+func (w *World) retiled(at Context, changes []Change, ev Event, result any) (Outcome, error) {
+	after := w.Copy()
+	after.Fold(changes)
+	var devices []placement.Device
+	for _, d := range after.Placement.Devices.All() {
+		devices = append(devices, d)
+	}
+	tiles, err := after.scene(at.Now).Retile(w.Ledger.NewPosting(at.Seq, at.Now), devices, metering.Boundary{})
+	if err != nil {
+		return Outcome{}, err
+	}
+	changes = append(changes, wrap(tiles)...)
+	ev.Skip = len(changes) == 0
+	return Outcome{Changes: changes, Event: ev, Result: result}, nil
+}
+
+func (w *World) scene(now int64) metering.Scene {
+	return metering.Scene{Places: &w.Placement, Jobs: &w.Workload, Catalog: &w.Catalog, Ledger: &w.Ledger, Now: now}
+}

@@ -1,0 +1,216 @@
+// Package world is everything Croft knows at one moment: the states of the domain
+// packages side by side, the table of commands that change them, and the view
+// that admission decides on. It holds no rules of its own.
+//
+// A command is decided on a world without changing it, into changes; folding the
+// changes cannot fail. Worlds are copied in constant time, so readers keep the
+// snapshot that they have.
+package world
+
+import (
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/table"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+)
+
+// RulesVersion names the rules that decisions follow. Replaying a log gives the
+// same changes only under the version that wrote it.
+const RulesVersion = 1
+
+// World is one snapshot. Only the sequencer changes one, before publishing it.
+type World struct {
+	Seq int64 // of the last command
+	Now int64 // ns since the epoch; never goes back
+
+	Tenancy   tenancy.State
+	Catalog   catalog.State
+	Ledger    ledger.State
+	Limits    limits.State
+	Workload  workload.State
+	Placement placement.State
+	Site      Site
+
+	keys    table.Table[string, Key]
+	keyAges table.Table[int64, string] // by seq
+}
+
+// New returns an empty world.
+func New() *World { return &World{Workload: workload.NewState()} }
+
+// Copy returns an independent world in constant time.
+func (w *World) Copy() *World {
+	return &World{
+		Seq: w.Seq, Now: w.Now, Site: w.Site,
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(),
+		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
+	}
+}
+
+// Site is the installation's own settings, set from the configuration at start.
+type Site struct {
+	Instance   string   // UUID
+	MountRoots []string // host paths below which binds are allowed; "~" is the user's home
+	PlanDepth  int      // so many waiting jobs get a promised start
+	MaxGrace   int64    // ns
+	DefCPU     int64    // what a job gets that names no amount: milli-cores,
+	DefMem     int64    // bytes,
+	DefWall    int64    // and ns
+	NeedUID    bool     // programs run as Unix users: one without a uid can't submit
+}
+
+// Change is a row put by a decision: a Change of one of the domain packages, or
+// KeySet or SiteSet.
+type Change any
+
+// SiteSet puts the settings.
+type SiteSet struct{ Row Site }
+
+// Key remembers the answer to an idempotent command.
+type Key struct {
+	Name    string // principal, operation and the caller's key
+	Digest  string // of the body
+	Seq     int64
+	At      int64 // ns
+	Job     id.Job
+	Refusal id.Refusal
+}
+
+// KeySet remembers a key. Keys are kept as columns of the log row.
+type KeySet struct{ Row Key }
+
+// KeyLife is how long a key is remembered, in ns.
+const KeyLife = int64(7 * 24 * 3600 * 1e9)
+
+// Fold applies changes in order.
+func (w *World) Fold(changes []Change) {
+	for _, c := range changes {
+		w.fold(c)
+	}
+}
+
+func (w *World) fold(c Change) {
+	switch c := c.(type) {
+	case workload.Change:
+		before := w.Workload.Fold(c)
+		if set, ok := c.(workload.JobSet); ok {
+			w.derive(before, set.Row)
+		}
+	case ledger.Change:
+		w.Ledger.Fold(c)
+	case placement.Change:
+		w.Placement.Fold(c)
+	case tenancy.Change:
+		w.Tenancy.Fold(c)
+	case catalog.Change:
+		w.Catalog.Fold(c)
+	case limits.Change:
+		w.Limits.Fold(c)
+	case KeySet:
+		w.putKey(c.Row)
+	case SiteSet:
+		w.Site = c.Row
+	}
+}
+
+// derive keeps what follows from a job's row: the use counted against limits, the
+// backlog, and what is held on nodes.
+func (w *World) derive(before, after *workload.Job) {
+	if before != nil {
+		w.Limits.Count(whoOf(before), w.demandOf(before), -1)
+	}
+	w.Limits.Count(whoOf(after), w.demandOf(after), +1)
+	if before != nil && before.State == workload.Queued {
+		w.Placement.Backlog.Remove(before.Spec.Partition, before.Priority, placement.ShapeOf(before.Demand()))
+	}
+	if after.State == workload.Queued {
+		w.Placement.Backlog.Add(after.Spec.Partition, after.Priority, placement.ShapeOf(after.Demand()))
+	}
+	if workload.RulesOf(after.State).Running {
+		w.Placement.Hold(holdOf(after))
+	} else {
+		w.Placement.Release(after.ID)
+	}
+}
+
+func whoOf(j *workload.Job) limits.Who {
+	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition}
+}
+
+// demandOf is what a job's state makes it count for.
+func (w *World) demandOf(j *workload.Job) limits.Demand {
+	var d limits.Demand
+	r := workload.RulesOf(j.State)
+	if r.Submitted {
+		d.Submitted = 1
+	}
+	if r.Running {
+		d.Running, d.CPU, d.Mem, d.GPU = 1, j.Spec.CPU, j.Spec.Mem, int64(len(j.Attempt.Devices))
+		d.Models = j.Attempt.Models
+	}
+	return d
+}
+
+func holdOf(j *workload.Job) placement.Hold {
+	until := j.Attempt.Until + j.Spec.Grace
+	if j.Attempt.Started == 0 {
+		until += admission.StartMargin
+	}
+	return placement.Hold{
+		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices,
+		From: j.Attempt.Assigned, Until: until,
+	}
+}
+
+// Remembered returns the answer kept for an idempotency key.
+func (w *World) Remembered(name string) (Key, bool) {
+	k, ok := w.keys.Get(name)
+	if ok && w.Now-k.At > KeyLife {
+		return Key{}, false
+	}
+	return k, ok
+}
+
+// putKey also forgets what is older than KeyLife, a few at a time.
+func (w *World) putKey(k Key) {
+	w.keys.Set(k.Name, k)
+	w.keyAges.Set(k.Seq, k.Name)
+	var old []int64
+	for seq, name := range w.keyAges.All() {
+		if at, ok := w.keys.Get(name); len(old) == 4 || ok && k.At-at.At <= KeyLife {
+			break
+		}
+		old = append(old, seq)
+	}
+	for _, seq := range old {
+		if name, ok := w.keyAges.Delete(seq); ok {
+			if at, ok := w.keys.Get(name); ok && at.Seq == seq {
+				w.keys.Delete(name)
+			}
+		}
+	}
+}
+
+// Principal resolves a user as of this world.
+func (w *World) Principal(u id.User) access.Principal {
+	row, ok := w.Tenancy.Users.Get(u)
+	if !ok {
+		return access.Principal{}
+	}
+	return access.Principal{User: int64(u), Name: row.Name, Platform: row.Platform, Blocked: row.Blocked}
+}
+
+// Can reports whether p may do a to something owned by owner in account a.
+func (w *World) Can(p access.Principal, action access.Action, owner id.User, account id.Account) bool {
+	t := access.Target{Owner: int64(owner)}
+	if account != 0 && !p.System {
+		t.Role = w.Tenancy.Role(id.User(p.User), account)
+	}
+	return access.Authorize(p, action, t)
+}
