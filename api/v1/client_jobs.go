@@ -1,0 +1,185 @@
+package v1
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Quote asks what a job would cost and when it would start, and changes nothing.
+// A job that would be refused is an answer here, not an error.
+func (c *Client) Quote(ctx context.Context, spec JobSpec) (*Quote, error) {
+	return post[Quote](ctx, c, "/v1/quotes", spec)
+}
+
+// Submit submits a job. A refusal is a *Problem with code refused, the reasons
+// and, where there is one, the remedy.
+func (c *Client) Submit(ctx context.Context, spec JobSpec, opts ...Option) (*Job, error) {
+	return post[Job](ctx, c, "/v1/jobs", spec, opts...)
+}
+
+// Job returns a job, or what is kept of a refused request ("R-7").
+func (c *Client) Job(ctx context.Context, id string) (*Job, error) {
+	return get[Job](ctx, c, "job", id, "/v1/jobs/%s", nil)
+}
+
+// Why explains a job as it stands now.
+func (c *Client) Why(ctx context.Context, id string) (*Why, error) {
+	return get[Why](ctx, c, "job", id, "/v1/jobs/%s/why", nil)
+}
+
+// Stop stops a job and returns without waiting for its end.
+func (c *Client) Stop(ctx context.Context, id string, req StopRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/stop", req, opts...)
+}
+
+// Clone submits a job again, or a refused request, with changes.
+func (c *Client) Clone(ctx context.Context, id string, req CloneRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/clone", req, opts...)
+}
+
+// JobQuery selects jobs. The zero value selects the caller's own that haven't
+// ended.
+type JobQuery struct {
+	Account string
+	User    string // "*" is every user that the caller may see
+	State   string // states separated by commas, "live" or "all"
+	Limit   int    // jobs per page; 0 is the server's default
+	Cursor  string // where the page begins
+}
+
+func (q JobQuery) values() url.Values {
+	return values("account", q.Account, "user", q.User, "state", q.State, "limit", count(q.Limit), "cursor", q.Cursor)
+}
+
+// JobPage returns one page of jobs.
+func (c *Client) JobPage(ctx context.Context, q JobQuery) (*Page[Job], error) {
+	return list[Job](ctx, c, "/v1/jobs", q.values())
+}
+
+// Jobs goes through all jobs that q selects, fetching pages as it goes. After an
+// error it ends.
+func (c *Client) Jobs(ctx context.Context, q JobQuery) iter.Seq2[Job, error] {
+	return pages(q.Cursor, func(cursor string) (*Page[Job], error) {
+		q.Cursor = cursor
+		return c.JobPage(ctx, q)
+	})
+}
+
+// Until is a state to wait for.
+type Until string
+
+// The states that a job can be waited for.
+const (
+	Running Until = "running"
+	Ended   Until = "ended"
+)
+
+// WaitOptions changes how Wait waits.
+type WaitOptions struct {
+	// Poll returns how long the next request may wait before the server answers
+	// with the job as it is; nil is a minute. It is given the job as last seen,
+	// nil at first.
+	Poll func(*Job) time.Duration
+	// Window is how long the server may be away, as in a restart, before Wait
+	// gives up; 0 gives up at once.
+	Window time.Duration
+	// Each, if set, gets the job after every request.
+	Each func(*Job)
+	// Away, if set, is called once whenever the server starts to be away.
+	Away func(error)
+}
+
+// Wait waits until the job has reached or passed the state and returns it then.
+func (c *Client) Wait(ctx context.Context, id string, until Until, opt WaitOptions) (*Job, error) {
+	r := retrier{window: opt.Window}
+	var last *Job
+	for {
+		poll := time.Minute
+		if opt.Poll != nil {
+			poll = opt.Poll(last)
+		}
+		begin := time.Now()
+		job, err := c.waitOnce(ctx, id, until, poll)
+		if err != nil {
+			first := r.since.IsZero()
+			if err = r.next(ctx, err); err != errAgain {
+				return last, err
+			}
+			if first && opt.Away != nil {
+				opt.Away(err)
+			}
+			continue
+		}
+		r.ok()
+		last = job
+		if opt.Each != nil {
+			opt.Each(job)
+		}
+		if job.reached(until) {
+			return job, nil
+		}
+		// A server that doesn't wait must not be asked without a pause.
+		if early := poll - time.Since(begin); early > poll/2 {
+			if err := sleep(ctx, min(early, time.Second)); err != nil {
+				return last, err
+			}
+		}
+	}
+}
+
+func (c *Client) waitOnce(ctx context.Context, id string, until Until, poll time.Duration) (*Job, error) {
+	// A server that hangs must not hang its clients: a little after it should
+	// have answered, the request counts as lost.
+	once, cancel := context.WithTimeout(ctx, poll+15*time.Second)
+	defer cancel()
+	job, err := get[Job](once, c, "job", id, "/v1/jobs/%s", values("wait", string(until), "timeout", poll.String()))
+	if err != nil && once.Err() != nil && ctx.Err() == nil {
+		return nil, c.noAnswer(err, true)
+	}
+	return job, err
+}
+
+// reached tells whether the job is in the state or past it.
+func (j *Job) reached(until Until) bool {
+	switch j.State {
+	case "ended", "refused":
+		return true
+	case "running", "suspended", "stopping", "stopped":
+		return until == Running
+	}
+	return false
+}
+
+// EventQuery selects events, oldest first.
+type EventQuery struct {
+	After int64 // events with a greater sequence number
+	Job   string
+	Limit int
+}
+
+func (q EventQuery) values() url.Values {
+	v := values("job", q.Job, "limit", count(q.Limit))
+	if q.After > 0 {
+		v.Set("after", strconv.FormatInt(q.After, 10))
+	}
+	return v
+}
+
+// EventPage returns one page of events. Events older than the server keeps are a
+// *Problem with code gone.
+func (c *Client) EventPage(ctx context.Context, q EventQuery) (*Page[Event], error) {
+	return list[Event](ctx, c, "/v1/events", q.values())
+}
+
+// post creates something and returns it.
+func post[T any](ctx context.Context, c *Client, path string, body any, opts ...Option) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, http.MethodPost, path, nil, body, out, opts...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

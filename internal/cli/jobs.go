@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+)
+
+// away is how long a command that waits lets the server be away: long enough
+// for a restart.
+const away = 2 * time.Minute
+
+func (a *app) quoteCmd() *cobra.Command {
+	var f specFlags
+	cmd := &cobra.Command{
+		Use:   "quote [flags] IMAGE [COMMAND…]",
+		Short: "Say what a job would cost and when it would start",
+		Long: `Say what a job would cost and when it would start. Nothing is submitted.
+
+A job that would be refused ends with exit code 3.`,
+		Example: `  croft quote --gpu 1 -c 8 --mem 64G -t 2h train:1
+  croft quote -f job.yaml --gpu 2`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.read(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			q, err := c.Quote(cmd.Context(), spec)
+			if err != nil {
+				return err
+			}
+			return a.printQuote(q)
+		},
+	}
+	f.register(a, cmd)
+	return cmd
+}
+
+func (a *app) printQuote(q *v1.Quote) error {
+	err := a.print(q, func(w io.Writer) {
+		if !q.Admitted {
+			return
+		}
+		fmt.Fprintln(w, a.quoteLine(q.Billing, q.Price.Total, q.Price.Lines, &q.Window))
+		switch {
+		case q.Billing == "off":
+		case q.Balance == "":
+			fmt.Fprintf(w, "account %s pays\n", clean(q.Account))
+		default:
+			fmt.Fprintf(w, "account %s pays: has %s, after the deposit %s\n", clean(q.Account), clean(q.Balance), clean(q.After))
+		}
+	})
+	if err != nil || q.Admitted {
+		return err
+	}
+	if a.output == "table" {
+		a.printRefusal(&v1.Problem{Code: string(codes.Refused), Detail: "it would be refused", Reasons: q.Reasons, Remedy: q.Remedy})
+	}
+	return exitStatus(codes.ExitRefused)
+}
+
+// quoteLine is "quote 2.288 (gpu 2.000  cpu 0.160  mem 0.128), starts now".
+func (a *app) quoteLine(billing, total string, lines []v1.PriceLine, w *v1.Window) string {
+	text := "quote " + clean(total)
+	if billing == "off" || total == "" {
+		text = "free of charge"
+	} else if len(lines) > 0 {
+		parts := make([]string, len(lines))
+		for i, l := range lines {
+			parts[i] = clean(l.Resource) + " " + clean(l.Credits)
+		}
+		text += " (" + strings.Join(parts, "  ") + ")"
+	}
+	if w == nil {
+		return text
+	}
+	return text + ", " + a.window(*w)
+}
+
+// window is "starts now" or "3rd in queue, starts about 14:20".
+func (a *app) window(w v1.Window) string {
+	start := "start unknown"
+	switch {
+	case w.Kind == "now":
+		return "starts now"
+	case w.Start != nil && w.Kind != "unknown":
+		start = a.starts(*w.Start, w.Kind == "promised")
+	}
+	if w.Position > 0 {
+		return ordinal(w.Position) + " in queue, " + start
+	}
+	return start
+}
+
+func (a *app) submitCmd() *cobra.Command {
+	var f specFlags
+	var key string
+	cmd := &cobra.Command{
+		Use:   "submit [flags] IMAGE [COMMAND…]",
+		Short: "Submit a job and print its id",
+		Long: `Submit a job. Its id goes to standard output, the quote to standard error.
+
+With --key, submitting again with the same key and job gives the same job again,
+so that a script may repeat what it isn't sure of.`,
+		Example: `  croft submit --gpu 1 -t 2h train:1 python train.py
+  croft submit -f job.yaml --name second --key run-7
+  id=$(croft submit -f - < job.yaml)`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.read(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			job, err := a.submit(cmd.Context(), spec, key)
+			if err != nil {
+				return err
+			}
+			return a.printSubmitted(job)
+		},
+	}
+	f.register(a, cmd)
+	keyFlag(cmd, &key)
+	return cmd
+}
+
+func keyFlag(cmd *cobra.Command, key *string) {
+	cmd.Flags().StringVar(key, "key", "", "idempotency `KEY`: the same key and job is one submission")
+}
+
+// printSubmitted prints a new job's id, and its quote on standard error.
+func (a *app) printSubmitted(job *v1.Job) error {
+	return a.print(job, func(w io.Writer) {
+		fmt.Fprintln(a.env.Stderr, a.jobQuote(job))
+		fmt.Fprintln(w, clean(job.ID))
+	})
+}
+
+// jobQuote is the quote line of a job that was just submitted.
+func (a *app) jobQuote(job *v1.Job) string {
+	r := job.Receipt
+	if r == nil {
+		r = &v1.Receipt{Billing: "off"}
+	}
+	w := job.Window
+	if w == nil && job.State != "queued" && job.State != "held" {
+		w = &v1.Window{Kind: "now"}
+	}
+	return a.quoteLine(r.Billing, r.Deposit, r.Lines, w)
+}
+
+// submit submits a job once, even when the server goes away in the middle.
+func (a *app) submit(ctx context.Context, spec v1.JobSpec, key string) (*v1.Job, error) {
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	return once(ctx, key, func(key v1.Option) (*v1.Job, error) { return c.Submit(ctx, spec, key) })
+}
+
+// once makes a call that has an idempotency key, and makes it again only when
+// the connection was lost after the call was sent: then nobody else can tell
+// what became of it.
+func once(ctx context.Context, key string, call func(v1.Option) (*v1.Job, error)) (*v1.Job, error) {
+	if key == "" {
+		key = rand.Text()
+	}
+	job, err := call(v1.Key(key))
+	var lost *v1.NoAnswer
+	if !errors.As(err, &lost) || !lost.Sent {
+		return job, err
+	}
+	err = v1.Retry(ctx, away, func() error {
+		job, err = call(v1.Key(key))
+		return err
+	})
+	return job, err
+}
+
+func (a *app) lsCmd() *cobra.Command {
+	var q v1.JobQuery
+	var every bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"ps"},
+		Short:   "List jobs",
+		Long: `List your jobs that haven't ended.
+
+States: refused, held, queued, starting, running, suspended, stopped, stopping,
+ended; "live" is every job that hasn't ended, "all" is every job.`,
+		Example: `  croft ls
+  croft ls -a -n 20
+  croft ls -u '*' -A nlp --state running,queued`,
+		Args: needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every && q.State == "" {
+				q.State = "all"
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			jobs, err := firstJobs(cmd.Context(), c, q)
+			if err != nil {
+				return err
+			}
+			return printList(a, jobs, "no jobs; croft ls -a has those that ended", a.jobTable(jobs))
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&q.Account, "account", "A", "", "only of this account")
+	fs.StringVarP(&q.User, "user", "u", "", "only of this user; * is everybody whom you may see")
+	fs.StringVarP(&q.State, "state", "s", "", "only in these states")
+	fs.BoolVarP(&every, "all", "a", false, "jobs that ended too, as --state all")
+	fs.IntVarP(&q.Limit, "limit", "n", 0, "at most this many jobs")
+	a.completeFlag(cmd, "account", a.accountNames)
+	a.completeFlag(cmd, "user", a.userNames)
+	a.completeFlag(cmd, "state", fixed("live", "all", "refused", "held", "queued", "starting", "running", "stopping", "ended"))
+	return cmd
+}
+
+// firstJobs collects what q selects, at most q.Limit of them.
+func firstJobs(ctx context.Context, c *v1.Client, q v1.JobQuery) ([]v1.Job, error) {
+	most := q.Limit
+	jobs := []v1.Job{}
+	for job, err := range c.Jobs(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job)
+		if most > 0 && len(jobs) == most {
+			break
+		}
+	}
+	return jobs, nil
+}
+
+func (a *app) jobTable(jobs []v1.Job) *table {
+	t := newTable("ID", "~NAME", "USER", "ACCOUNT", "STATE", ">GPU", ">CPU", ">MEM", ">TIME", "~INFO")
+	for _, j := range jobs {
+		s := j.Spec
+		t.row(j.ID, j.Name, j.User, j.Account, jobState(&j), orDash(string(s.GPU)), string(s.CPU), string(s.Mem), a.jobTime(&j), a.jobInfo(&j))
+	}
+	return t
+}
+
+// jobState is the outcome of a job that ended, else its state.
+func jobState(j *v1.Job) string {
+	if j.State == "ended" && j.Outcome != "" {
+		return j.Outcome
+	}
+	return j.State
+}
+
+// jobTime is how long a job has run, or ran.
+func (a *app) jobTime(j *v1.Job) string {
+	switch {
+	case j.Started == nil:
+		return ""
+	case j.Ended != nil:
+		return span(j.Ended.Sub(*j.Started))
+	}
+	return span(a.env.Now().Sub(*j.Started))
+}
+
+// turn is window in a few words: "2nd, about 16:20".
+func (a *app) turn(w v1.Window) string {
+	text := "start unknown"
+	switch {
+	case w.Kind == "now":
+		text = "now"
+	case w.Start != nil && w.Kind != "unknown":
+		text = "about " + a.clock(*w.Start)
+	}
+	if w.Position > 0 {
+		text = ordinal(w.Position) + ", " + text
+	}
+	return text
+}
+
+// jobInfo is where a job runs, when it starts, or how it ended.
+func (a *app) jobInfo(j *v1.Job) string {
+	if j.Contact != "" && j.Contact != "ok" {
+		return j.Contact
+	}
+	switch j.State {
+	case "queued", "held":
+		if j.Window != nil {
+			return a.turn(*j.Window)
+		}
+	case "starting":
+		if j.Progress != "" {
+			return j.Progress
+		}
+	case "ended":
+		if j.ExitCode != nil && *j.ExitCode != 0 {
+			return "exit " + strconv.Itoa(*j.ExitCode)
+		}
+		if j.Outcome != string(codes.Completed) {
+			return j.Message
+		}
+	case "refused":
+		if len(j.Reasons) > 0 {
+			return j.Reasons[0].Message
+		}
+	}
+	return j.Node
+}
+
+func (a *app) stopCmd() *cobra.Command {
+	var req v1.StopRequest
+	cmd := &cobra.Command{
+		Use:   "stop JOB…",
+		Short: "Stop jobs",
+		Long: `Stop jobs: SIGTERM, and SIGKILL when the grace period is over. It doesn't wait
+for the end. One that can't be stopped doesn't keep the others from it.`,
+		Example: `  croft stop 118
+  croft stop --now 118 119`,
+		Args:              needArgs(1, -1, "JOB"),
+		ValidArgsFunction: a.jobIDs("live"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var failed error
+			jobs := []v1.Job{}
+			for _, id := range args {
+				job, err := c.Stop(cmd.Context(), id, req)
+				if err != nil {
+					if failed != nil || len(args) > 1 {
+						fmt.Fprintf(a.env.Stderr, "%s: %s\n", clean(id), clean(err.Error()))
+					}
+					failed = err
+					continue
+				}
+				jobs = append(jobs, *job)
+			}
+			if err := a.printStopped(jobs); err != nil {
+				return err
+			}
+			if failed != nil && len(args) > 1 {
+				return exitStatus(codes.Of(v1.CodeOf(failed)).Exit)
+			}
+			return failed
+		},
+	}
+	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")
+	return cmd
+}
+
+func (a *app) printStopped(jobs []v1.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return a.print(v1.Page[v1.Job]{Items: jobs}, func(w io.Writer) {
+		for _, j := range jobs {
+			fmt.Fprintf(w, "%s %s\n", clean(j.ID), clean(jobState(&j)))
+		}
+	})
+}
+
+func (a *app) cloneCmd() *cobra.Command {
+	var f specFlags
+	var sets []string
+	var key string
+	var follow bool
+	cmd := &cobra.Command{
+		Use:     "clone JOB [--set FIELD=VALUE…]",
+		Aliases: []string{"rerun"},
+		Short:   "Submit a job or a refused request again, with changes",
+		Long: `Submit a job again, or a refused request, with changes. The fields of --set are
+those of a job file; the flags are short for the usual ones.`,
+		Example: `  croft clone R-7 --gpu 4
+  croft clone 118 --set time=4h --set env.SEED=2
+  croft rerun -f 118`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := parseSets(sets)
+			if err != nil {
+				return err
+			}
+			for k, v := range f.changes(cmd) {
+				set[k] = v
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			job, err := once(cmd.Context(), key, func(key v1.Option) (*v1.Job, error) {
+				return c.Clone(cmd.Context(), args[0], v1.CloneRequest{Set: set}, key)
+			})
+			if err != nil {
+				return err
+			}
+			if follow {
+				return a.follow(cmd.Context(), job, false)
+			}
+			return a.printSubmitted(job)
+		},
+	}
+	f.amounts(a, cmd)
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "`FIELD=VALUE` to change (repeatable)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay with the job as croft run does")
+	keyFlag(cmd, &key)
+	return cmd
+}
+
+// needArgs wants from least to most arguments (-1: any number) of a kind.
+func needArgs(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("which %s? %s", what, cmd.UseLine())
+		case most >= 0 && len(args) > most:
+			return fmt.Errorf("too much: %s", strings.Join(args[most:], " "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+func (a *app) logsCmd() *cobra.Command {
+	var q v1.LogQuery
+	var since string
+	cmd := &cobra.Command{
+		Use:   "logs JOB",
+		Short: "Print a job's output",
+		Long: `Print a job's output: its standard output on standard output, its standard error
+on standard error. With -f it goes on until the job has ended.`,
+		Example: `  croft logs 118
+  croft logs -f -n 20 118
+  croft logs --since 16:40 118`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if since != "" {
+				t, err := a.parseSince(since)
+				if err != nil {
+					return err
+				}
+				q.Since = t
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if q.Follow {
+				q.Window = away
+				for f, err := range c.FollowLogs(cmd.Context(), args[0], q) {
+					if err != nil {
+						return err
+					}
+					if err := a.writeFrame(f); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return a.printLog(cmd.Context(), c, args[0], q)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job has ended")
+	fs.IntVarP(&q.Tail, "tail", "n", 0, "only the last lines")
+	fs.StringVar(&since, "since", "", "only from then on: 10m (ago), 16:40 or a date")
+	fs.IntVar(&q.Attempt, "attempt", 0, "only of this attempt")
+	return cmd
+}
+
+func (a *app) printLog(ctx context.Context, c *v1.Client, id string, q v1.LogQuery) error {
+	log, err := c.Logs(ctx, id, q)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for {
+		f, err := log.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.writeFrame(f); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *app) writeFrame(f v1.LogFrame) error {
+	w := a.env.Stdout
+	if f.Stream == v1.Stderr {
+		w = a.env.Stderr
+	}
+	_, err := w.Write(f.Data)
+	return err
+}
+
+func (a *app) execCmd() *cobra.Command {
+	var stdin, tty bool
+	cmd := &cobra.Command{
+		Use:   "exec JOB -- COMMAND…",
+		Short: "Run a command in a running job",
+		Long: `Run a command in a running job, beside what runs there, on the same devices. It
+ends with the command's exit code.`,
+		Example: `  croft exec 118 -- nvidia-smi
+  croft exec -it 118 -- bash`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if _, command := jobAndCommand(args); len(command) == 0 {
+				return errors.New("which job and command? " + cmd.UseLine())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.jobIDs("running"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if tty && !(a.env.Term.In && a.env.Term.Out) {
+				return usage("-t: standard input and output aren't a terminal")
+			}
+			id, command := jobAndCommand(args)
+			opt := v1.ExecOptions{Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
+			if stdin {
+				opt.Stdin = a.env.Stdin
+			}
+			code, err := a.exec(cmd.Context(), c, id, opt)
+			if err != nil || code == 0 {
+				return err
+			}
+			return exitStatus(code)
+		},
+	}
+	cmd.Flags().BoolVarP(&stdin, "stdin", "i", false, "pass standard input on")
+	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// jobAndCommand splits JOB [--] COMMAND….
+func jobAndCommand(args []string) (id string, command []string) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	id, command = args[0], args[1:]
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	return id, command
+}
+
+// exec runs a command; with a terminal, all keys are the command's.
+func (a *app) exec(ctx context.Context, c *v1.Client, id string, opt v1.ExecOptions) (int, error) {
+	if !opt.TTY {
+		return c.Exec(ctx, id, opt)
+	}
+	opt.Size, _ = a.env.Term.Size()
+	signals, stop := a.env.Signals(syscall.SIGWINCH)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opt.Resize = a.sizes(ctx, signals)
+	restore, err := a.env.Term.Raw()
+	if err != nil {
+		return 0, usage("-t: %v", err)
+	}
+	defer restore()
+	return c.Exec(ctx, id, opt)
+}
+
+// sizes sends the terminal's size whenever it has changed.
+func (a *app) sizes(ctx context.Context, changed <-chan os.Signal) <-chan v1.TerminalSize {
+	sizes := make(chan v1.TerminalSize)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			size, ok := a.env.Term.Size()
+			if !ok {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case sizes <- size:
+			}
+		}
+	}()
+	return sizes
+}

@@ -1,0 +1,349 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+func (a *app) showCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show JOB",
+		Short: "Show a job, its times and its receipt",
+		Example: `  croft show 118
+  croft show R-7
+  croft show 118 -o yaml`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			job, err := c.Job(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(job, func(w io.Writer) { a.writeJob(w, job) })
+		},
+	}
+}
+
+func (a *app) writeJob(w io.Writer, j *v1.Job) {
+	state := jobState(j)
+	if j.ExitCode != nil {
+		state += ", exit " + strconv.Itoa(*j.ExitCode)
+	}
+	if j.Contact != "" && j.Contact != "ok" {
+		state += ", contact " + j.Contact
+	}
+	if j.Progress != "" {
+		state += ", " + j.Progress
+	}
+	waits := ""
+	if j.Window != nil && j.Started == nil && j.Ended == nil && j.State != "refused" {
+		waits = a.window(*j.Window)
+	}
+	block(w,
+		"job", strings.TrimSpace(j.ID+" "+j.Name),
+		"state", state,
+		"waits", waits,
+		"message", j.Message,
+		"user", j.User,
+		"account", j.Account,
+		"image", j.Spec.Image,
+		"command", strings.Join(j.Spec.Command, " "),
+		"asked", asked(j.Spec),
+		"submitted", a.clockOr(&j.Submitted, ""),
+		"started", a.clockOr(j.Started, ""),
+		"ended", a.clockOr(j.Ended, ""),
+		"ran", a.jobTime(j),
+		"until", a.runsUntil(j),
+		"node", j.Node,
+		"devices", strings.Join(j.Devices, " "),
+		"attempt", attempt(j.Attempt),
+	)
+	a.writeReceipt(w, j.Receipt)
+	if len(j.Reasons) > 0 {
+		fmt.Fprintln(w)
+		a.printReasons(w, "", 0, j.Reasons, "")
+	}
+	a.printRemedy(w, j.ID, j.Remedy)
+}
+
+// attempt is left out for the first.
+func attempt(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func (a *app) runsUntil(j *v1.Job) string {
+	if j.Ended != nil || j.Limit == nil {
+		return ""
+	}
+	return a.clock(*j.Limit) + " at the latest"
+}
+
+// asked is what a spec asks for, such as "1 gpu  8 cpu  64G mem  2h".
+func asked(s v1.JobSpec) string {
+	var parts []string
+	add := func(q v1.Quantity, unit string) {
+		if q != "" && q != "0" {
+			parts = append(parts, strings.TrimSpace(string(q)+" "+unit))
+		}
+	}
+	gpu := "gpu"
+	if s.Model != "" {
+		gpu = s.Model
+	}
+	add(s.GPU, gpu)
+	add(s.CPU, "cpu")
+	add(s.Mem, "mem")
+	add(s.Time, "")
+	return strings.Join(parts, "  ")
+}
+
+func (a *app) writeReceipt(w io.Writer, r *v1.Receipt) {
+	if r == nil || r.Billing == "off" {
+		return
+	}
+	fmt.Fprintf(w, "\n%s, account %s", receiptLine(r), clean(r.Account))
+	if len(r.Grants) > 0 {
+		fmt.Fprintf(w, " (%s)", clean(strings.Join(r.Grants, ", ")))
+	}
+	fmt.Fprintln(w)
+	if len(r.Lines) == 0 {
+		return
+	}
+	t := newTable("RESOURCE", "~MODEL", ">AMOUNT", ">RATE", ">CREDITS")
+	for _, l := range r.Lines {
+		t.row(l.Resource, l.Model, l.Amount, l.Rate, l.Credits)
+	}
+	t.write(w, a.width(), a.paintState)
+}
+
+// receiptLine is "deposit 2.288, charged 1.373, returned 0.915".
+func receiptLine(r *v1.Receipt) string {
+	s := "deposit " + clean(r.Deposit) + ", charged " + clean(r.Charged)
+	if r.Final {
+		s += ", returned " + clean(r.Returned)
+	} else {
+		s += " so far"
+	}
+	return s
+}
+
+func (a *app) whyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "why JOB",
+		Short: "Say why a job waits, was refused or ended",
+		Example: `  croft why 131
+  croft why R-7`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("live"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			why, err := c.Why(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(why, func(w io.Writer) { a.writeWhy(w, why) })
+		},
+	}
+}
+
+func (a *app) writeWhy(w io.Writer, y *v1.Why) {
+	fmt.Fprintln(w, a.headline(y))
+	if len(y.Reasons) > 0 {
+		a.printReasons(w, "  ", 2, y.Reasons, "")
+	} else if y.Job.State == "queued" && y.Summary != "" {
+		fmt.Fprintln(w, "  "+clean(y.Summary))
+	}
+	for _, h := range y.Holders {
+		fmt.Fprintln(w, "  "+a.holder(h))
+	}
+	if line := priority(y.Priority); line != "" {
+		fmt.Fprintln(w, "  "+line)
+	}
+	if y.Remedy == nil {
+		return
+	}
+	flags := clean(y.Remedy.Flags)
+	if flags == "" {
+		flags = settings(y.Remedy.Set)
+	}
+	would := "would be admitted"
+	if y.Remedy.Start != nil {
+		would = strings.Replace(a.starts(*y.Remedy.Start, y.Remedy.Exact), "starts", "would start", 1)
+	}
+	fmt.Fprintf(w, "  %s: %s\n", would, flags)
+	if strings.HasPrefix(y.Job.ID, "R-") {
+		fmt.Fprintf(w, "try:  croft clone %s %s\n", clean(y.Job.ID), flags)
+	}
+}
+
+// headline says what a job does: "131 waits, 2nd in queue gpu, starts about 14:20".
+func (a *app) headline(y *v1.Why) string {
+	id := clean(y.Job.ID)
+	if y.Job.State == "refused" && len(y.Reasons) > 0 {
+		return id + " was refused"
+	}
+	if y.Job.State != "queued" {
+		summary := clean(y.Summary)
+		if summary == "" {
+			summary = jobState(&y.Job)
+		}
+		return id + " " + strings.TrimPrefix(summary, id+" ")
+	}
+	line := a.window(y.Window)
+	if p := y.Job.Spec.Partition; p != "" {
+		line = strings.Replace(line, " in queue", " in queue "+clean(p), 1)
+	}
+	return id + " waits, " + line
+}
+
+// holder is "2 gpu with job 120 of u017 (vision) until 14:20 at the latest".
+func (a *app) holder(h v1.Holder) string {
+	s := clean(h.What)
+	if h.Job != "" {
+		s += " with job " + clean(h.Job)
+	}
+	switch {
+	case h.User != "" && h.Account != "":
+		s += " of " + clean(h.User) + " (" + clean(h.Account) + ")"
+	case h.User != "":
+		s += " of " + clean(h.User)
+	case h.Account != "":
+		s += " of account " + clean(h.Account)
+	}
+	if h.Until != nil {
+		s += " until " + a.clock(*h.Until) + " at the latest"
+	}
+	return s
+}
+
+// priority is "priority 1,240 = fair share 900 + age 240 + QoS 100", of the
+// factors that count; "" when none does.
+func priority(factors []v1.Factor) string {
+	var sum int64
+	var parts []string
+	for _, f := range factors {
+		if f.Value != 0 {
+			sum += f.Value
+			parts = append(parts, clean(f.Name)+" "+grouped(f.Value))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "priority " + grouped(sum) + " = " + strings.Join(parts, " + ")
+}
+
+func (a *app) eventsCmd() *cobra.Command {
+	var q v1.EventQuery
+	var follow bool
+	var last int
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Show what happened, and what happens",
+		Long: `Show the latest events that you may see, and with -f those that follow.
+With -o json -f each event is one line.`,
+		Example: `  croft events
+  croft events --job 118
+  croft events -f -o json`,
+		Args: needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if q.After == 0 && q.Job == "" {
+				st, err := c.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				q.After = max(0, st.Seq-int64(last))
+			}
+			if follow {
+				return a.followEvents(cmd, c, q)
+			}
+			q.Limit = last
+			page, err := c.EventPage(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			return printList(a, page.Items, "no events", a.eventTable(page.Items))
+		},
+	}
+	fs := cmd.Flags()
+	fs.Int64Var(&q.After, "after", 0, "events after this sequence number")
+	fs.StringVarP(&q.Job, "job", "j", "", "only of this job")
+	fs.BoolVarP(&follow, "follow", "f", false, "go on with the events that follow")
+	fs.IntVarP(&last, "last", "n", 50, "how many")
+	a.completeFlag(cmd, "job", a.jobIDs("all"))
+	return cmd
+}
+
+func (a *app) eventTable(events []v1.Event) *table {
+	t := newTable(">SEQ", "AT", "KIND", "BY", "JOB", "STATE", "~MESSAGE")
+	for _, e := range events {
+		t.row(strconv.FormatInt(e.Seq, 10), a.moment(e.At), e.Kind, e.By, e.Job, e.State, eventText(e))
+	}
+	return t
+}
+
+// moment is clock with seconds, for things that follow each other.
+func (a *app) moment(t time.Time) string {
+	now, t := a.env.Now().In(a.env.Zone), t.In(a.env.Zone)
+	if dayOf(now) == dayOf(t) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("01-02 15:04:05")
+}
+
+func eventText(e v1.Event) string {
+	parts := slices.DeleteFunc([]string{e.Account, e.Message}, func(s string) bool { return s == "" })
+	for _, r := range e.Reasons {
+		parts = append(parts, r.Code)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (a *app) followEvents(cmd *cobra.Command, c *v1.Client, q v1.EventQuery) error {
+	for e, err := range c.FollowEvents(cmd.Context(), q, away) {
+		if err != nil {
+			return err
+		}
+		switch a.output {
+		case "json":
+			err = writeJSON(a.env.Stdout, e, "")
+		case "yaml":
+			if _, err = io.WriteString(a.env.Stdout, "---\n"); err == nil {
+				err = writeYAML(a.env.Stdout, e)
+			}
+		default:
+			_, err = fmt.Fprintf(a.env.Stdout, "%6d  %s  %s\n", e.Seq, a.moment(e.At), cut(eventLine(e), tableWidth-18))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eventLine(e v1.Event) string {
+	parts := slices.DeleteFunc([]string{e.Kind, e.By, e.Job, e.State, eventText(e)}, func(s string) bool { return s == "" })
+	return clean(strings.Join(parts, "  "))
+}

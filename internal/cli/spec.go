@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+// specFlags are the flags that describe a job. What isn't given stays unset:
+// defaults are the server's.
+type specFlags struct {
+	v1.JobSpec
+	file   string
+	env    []string
+	mounts []string
+}
+
+// amounts registers the flags that a clone may change too.
+func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
+	fs := cmd.Flags()
+	quantity := func(p *v1.Quantity, name, short, usage string) {
+		fs.StringVarP((*string)(p), name, short, "", usage)
+	}
+	quantity(&f.GPU, "gpu", "G", "number of accelerators")
+	fs.StringVar(&f.Model, "model", "", "accelerator model")
+	quantity(&f.CPU, "cpu", "c", "CPU cores, such as 8 or 0.5")
+	quantity(&f.Mem, "mem", "", "memory, such as 64G")
+	quantity(&f.Time, "time", "t", "longest run, such as 2h or 1h30m")
+	fs.StringVarP(&f.Account, "account", "A", "", "account that pays")
+	fs.StringVarP(&f.Partition, "partition", "p", "", "partition")
+	fs.StringVar(&f.QoS, "qos", "", "quality of service")
+	fs.StringVarP(&f.Name, "name", "n", "", "name of the job")
+	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
+	fs.StringVar(&f.Signal, "signal", "", "signal before the time limit, as USR1@120 (seconds)")
+	quantity(&f.Grace, "grace", "", "time between SIGTERM and SIGKILL")
+	fs.StringSliceVar(&f.Requeue, "requeue", nil, "queue again after: node, preempt, timeout")
+	fs.Int64Var(&f.Priority, "priority", 0, "priority among the account's own jobs, at most 0")
+	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
+	a.completeFlag(cmd, "account", a.accountNames)
+	a.completeFlag(cmd, "partition", a.partitionNames)
+	a.completeFlag(cmd, "requeue", fixed("node", "preempt", "timeout"))
+	a.completeFlag(cmd, "pull", fixed("missing", "always", "never"))
+	a.completeFlag(cmd, "model", a.modelNames)
+}
+
+// register registers all flags. After the image everything belongs to the job.
+func (f *specFlags) register(a *app, cmd *cobra.Command) {
+	f.amounts(a, cmd)
+	fs := cmd.Flags()
+	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
+	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringVarP(&f.file, "file", "f", "", "job `FILE` in YAML or JSON, - is standard input; flags override it")
+	fs.SetInterspersed(false)
+}
+
+// read returns the spec of a command line: the file's, changed by the flags.
+func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec, error) {
+	spec := v1.JobSpec{}
+	if f.file != "" {
+		var err error
+		if spec, err = a.readSpecFile(f.file); err != nil {
+			return spec, err
+		}
+	}
+	f.override(cmd, &spec)
+	if len(args) > 0 {
+		spec.Image = args[0]
+	}
+	if len(args) > 1 {
+		spec.Command = args[1:]
+	}
+	if spec.Image == "" {
+		return spec, usage("which image? %s [flags] IMAGE [COMMAND…], or -f FILE with an image", cmd.CommandPath())
+	}
+	if err := f.readEnv(a, &spec); err != nil {
+		return spec, err
+	}
+	return spec, f.readMounts(a, &spec)
+}
+
+// fields pairs the flags with the fields of a spec.
+func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
+	return map[string]func(){
+		"gpu":       func() { spec.GPU = f.GPU },
+		"model":     func() { spec.Model = f.Model },
+		"cpu":       func() { spec.CPU = f.CPU },
+		"mem":       func() { spec.Mem = f.Mem },
+		"time":      func() { spec.Time = f.Time },
+		"account":   func() { spec.Account = f.Account },
+		"partition": func() { spec.Partition = f.Partition },
+		"qos":       func() { spec.QoS = f.QoS },
+		"name":      func() { spec.Name = f.Name },
+		"workdir":   func() { spec.Workdir = f.Workdir },
+		"signal":    func() { spec.Signal = f.Signal },
+		"grace":     func() { spec.Grace = f.Grace },
+		"requeue":   func() { spec.Requeue = f.Requeue },
+		"priority":  func() { spec.Priority = f.Priority },
+		"pull":      func() { spec.Pull = f.Pull },
+	}
+}
+
+func (f *specFlags) override(cmd *cobra.Command, spec *v1.JobSpec) {
+	for name, set := range f.fields(spec) {
+		if cmd.Flags().Changed(name) {
+			set()
+		}
+	}
+}
+
+// changes returns the given flags as fields of a clone.
+func (f *specFlags) changes(cmd *cobra.Command) map[string]string {
+	set := map[string]string{}
+	for name := range f.fields(&v1.JobSpec{}) {
+		flag := cmd.Flags().Lookup(name)
+		switch {
+		case !flag.Changed:
+		case name == "requeue":
+			set[name] = strings.Join(f.Requeue, ",")
+		case name == "priority":
+			set[name] = strconv.FormatInt(f.Priority, 10)
+		default:
+			set[name] = flag.Value.String()
+		}
+	}
+	return set
+}
+
+func (f *specFlags) readEnv(a *app, spec *v1.JobSpec) error {
+	for _, e := range f.env {
+		k, v, given := strings.Cut(e, "=")
+		if k == "" {
+			return usage("-e %s: want K=V or K", e)
+		}
+		if !given {
+			if v = a.env.Getenv(k); v == "" {
+				return usage("-e %s: it has no value here; give one as -e %s=VALUE", k, k)
+			}
+		}
+		if spec.Env == nil {
+			spec.Env = map[string]string{}
+		}
+		spec.Env[k] = v
+	}
+	return nil
+}
+
+func (f *specFlags) readMounts(a *app, spec *v1.JobSpec) error {
+	for _, text := range f.mounts {
+		m, err := parseMount(text)
+		if err != nil {
+			return err
+		}
+		if !filepath.IsAbs(m.Source) {
+			m.Source = filepath.Join(a.env.Dir, m.Source)
+		}
+		spec.Mounts = append(spec.Mounts, m)
+	}
+	return nil
+}
+
+// parseMount reads SRC[:DST][:ro|:rw].
+func parseMount(s string) (v1.Mount, error) {
+	parts := strings.Split(s, ":")
+	m := v1.Mount{}
+	if last := parts[len(parts)-1]; len(parts) > 1 && (last == "ro" || last == "rw") {
+		m.ReadOnly = last == "ro"
+		parts = parts[:len(parts)-1]
+	}
+	m.Source = parts[0]
+	if len(parts) > 1 {
+		m.Target = parts[1]
+	}
+	if len(parts) > 2 || m.Source == "" || (len(parts) == 2 && m.Target == "") {
+		return v1.Mount{}, usage("-v %s: want SRC[:DST][:ro]", s)
+	}
+	return m, nil
+}
+
+// readSpecFile reads a job file.
+func (a *app) readSpecFile(name string) (v1.JobSpec, error) {
+	var in io.Reader = a.env.Stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.env.Dir, path)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return v1.JobSpec{}, usage("%v", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxSpecFile+1))
+	if err != nil {
+		return v1.JobSpec{}, usage("%s: %v", name, err)
+	}
+	spec, err := parseSpec(b)
+	if err != nil {
+		return v1.JobSpec{}, usage("%s: %v", name, err)
+	}
+	return spec, nil
+}
+
+// parseSets reads the K=V of --set.
+func parseSets(list []string) (map[string]string, error) {
+	set := map[string]string{}
+	for _, s := range list {
+		k, v, ok := strings.Cut(s, "=")
+		if !ok || k == "" {
+			return nil, usage("--set %s: want FIELD=VALUE, such as gpu=2", s)
+		}
+		if _, twice := set[k]; twice {
+			return nil, usage("--set %s: %s is set twice", s, k)
+		}
+		set[k] = v
+	}
+	return set, nil
+}

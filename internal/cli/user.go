@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+func (a *app) userCmd() *cobra.Command {
+	return group("user", "Users and their tokens", `  croft user ls
+  croft user add ada
+  croft user token create laptop`,
+		a.userAddCmd(), a.userLsCmd(), a.userShowCmd(), a.userSetCmd(),
+		group("token", "Personal tokens", `  croft user token create laptop
+  croft user token ls`, a.tokenCreateCmd(), a.tokenLsCmd(), a.tokenRevokeCmd()),
+	)
+}
+
+func (a *app) userAddCmd() *cobra.Command {
+	var u v1.User
+	var uid int64
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a user",
+		Long:  "Make a user. A name that this machine knows gets its uid, unless --uid is given.",
+		Example: `  croft user add ada
+  croft user add ops --role operator`,
+		Args: needArgs(1, 1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			u.Name = args[0]
+			if cmd.Flags().Changed("uid") {
+				u.UID = &uid
+			}
+			got, err := c.AddUser(cmd.Context(), u)
+			if err != nil {
+				return err
+			}
+			return a.print(got, func(w io.Writer) { writeUser(w, got) })
+		},
+	}
+	cmd.Flags().StringVar(&u.Role, "role", "", "user, operator, admin or auditor")
+	cmd.Flags().Int64Var(&uid, "uid", 0, "Unix uid on the machine")
+	a.completeFlag(cmd, "role", fixed("user", "operator", "admin", "auditor"))
+	return cmd
+}
+
+func writeUser(w io.Writer, u *v1.User) {
+	blocked := ""
+	if u.Blocked {
+		blocked = "blocked"
+	}
+	block(w, "user", u.Name, "role", u.Role, "uid", uidText(u.UID), "state", blocked, "warning", u.Warning, "accounts", memberships(u.Accounts))
+}
+
+func uidText(uid *int64) string {
+	if uid == nil {
+		return ""
+	}
+	return strconv.FormatInt(*uid, 10)
+}
+
+func memberships(list []v1.Membership) string {
+	parts := make([]string, len(list))
+	for i, m := range list {
+		parts[i] = m.Account + " (" + m.Role + ")"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) userLsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "List users",
+		Example: "  croft user ls",
+		Args:    needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			list, err := v1.Collect(c.Users(cmd.Context()))
+			if err != nil {
+				return err
+			}
+			t := newTable("~NAME", "ROLE", ">UID", "~ACCOUNTS", "~NOTE")
+			for _, u := range list {
+				note := u.Warning
+				if u.Blocked {
+					note = strings.TrimSuffix("blocked; "+note, "; ")
+				}
+				t.row(u.Name, u.Role, uidText(u.UID), memberships(u.Accounts), note)
+			}
+			return printList(a, list, "no users: croft user add NAME", t)
+		},
+	}
+}
+
+func (a *app) userShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "Show a user, by default yourself",
+		Example: `  croft user show
+  croft user show ada`,
+		Args:              needArgs(0, 1, "NAME"),
+		ValidArgsFunction: firstArg(a.userNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			name, err := orMe(cmd.Context(), c, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			u, err := c.User(cmd.Context(), name)
+			if err != nil {
+				return err
+			}
+			return a.print(u, func(w io.Writer) { writeUser(w, u) })
+		},
+	}
+}
+
+// orMe is name, or the caller's own for none.
+func orMe(ctx context.Context, c *v1.Client, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	me, err := c.Me(ctx)
+	if err != nil {
+		return "", err
+	}
+	return me.User, nil
+}
+
+func (a *app) userSetCmd() *cobra.Command {
+	var role string
+	var blocked, rebind bool
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change a user",
+		Example: `  croft user set ada --role operator
+  croft user set ada --blocked
+  croft user set ada --rebind`,
+		Args:              needArgs(1, 1, "NAME"),
+		ValidArgsFunction: firstArg(a.userNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := v1.UserPatch{Rebind: rebind}
+			if cmd.Flags().Changed("role") {
+				p.Role = &role
+			}
+			if cmd.Flags().Changed("blocked") {
+				p.Blocked = &blocked
+			}
+			if p == (v1.UserPatch{}) {
+				return usage("change what? --role, --blocked or --rebind")
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			u, err := c.SetUser(cmd.Context(), args[0], p)
+			if err != nil {
+				return err
+			}
+			return a.print(u, func(w io.Writer) { writeUser(w, u) })
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", "user, operator, admin or auditor")
+	cmd.Flags().BoolVar(&blocked, "blocked", false, "accept nothing from the user; --blocked=false lets them in again")
+	cmd.Flags().BoolVar(&rebind, "rebind", false, "bind the name to the uid that it has on the machine now")
+	a.completeFlag(cmd, "role", fixed("user", "operator", "admin", "auditor"))
+	return cmd
+}
+
+func (a *app) tokenCreateCmd() *cobra.Command {
+	var user, expires string
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print its secret, once",
+		Long: `Make a token for the HTTP address of the server. Its secret goes to standard
+output and is never shown again.`,
+		Example: `  croft user token create laptop
+  croft user token create ci --user robot --expires +90d > token`,
+		Args: needArgs(1, 1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			until, err := a.whenFlag(expires, endOfDay)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			name, err := orMe(cmd.Context(), c, user)
+			if err != nil {
+				return err
+			}
+			tok, err := c.AddToken(cmd.Context(), name, v1.TokenRequest{Name: args[0], Expires: until})
+			if err != nil {
+				return err
+			}
+			return a.print(tok, func(w io.Writer) {
+				fmt.Fprintf(a.env.Stderr, "token %s of %s; it is shown only now: CROFT_TOKEN=…, or in ~/.config/croft/token\n", clean(tok.ID), clean(tok.User))
+				fmt.Fprintln(w, clean(tok.Secret))
+			})
+		},
+	}
+	a.tokenUserFlag(cmd, &user)
+	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: +90d or a date; by default never")
+	return cmd
+}
+
+func (a *app) tokenUserFlag(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVarP(user, "user", "u", "", "whose token, by default yours")
+	a.completeFlag(cmd, "user", a.userNames)
+}
+
+func (a *app) tokenLsCmd() *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List tokens",
+		Example: "  croft user token ls",
+		Args:    needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			name, err := orMe(cmd.Context(), c, user)
+			if err != nil {
+				return err
+			}
+			list, err := v1.Collect(c.Tokens(cmd.Context(), name))
+			if err != nil {
+				return err
+			}
+			t := newTable("ID", "~NAME", "~USER", "CREATED", "EXPIRES")
+			for _, k := range list {
+				t.row(k.ID, k.Name, k.User, a.clock(k.Created), a.clockOr(k.Expires, "never"))
+			}
+			return printList(a, list, "no tokens: croft user token create NAME", t)
+		},
+	}
+	a.tokenUserFlag(cmd, &user)
+	return cmd
+}
+
+func (a *app) tokenRevokeCmd() *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "End a token at once",
+		Example: "  croft user token revoke 7",
+		Args:    needArgs(1, 1, "ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			name, err := orMe(cmd.Context(), c, user)
+			if err != nil {
+				return err
+			}
+			if err := c.RevokeToken(cmd.Context(), name, args[0]); err != nil {
+				return err
+			}
+			return a.done("token %s of %s is revoked", args[0], name)
+		},
+	}
+	a.tokenUserFlag(cmd, &user)
+	return cmd
+}
