@@ -1,0 +1,308 @@
+// Package cri runs attempts on one machine through a container runtime that
+// speaks the Container Runtime Interface v1: Croft's own (see runtimed) or
+// another one that the configuration names.
+//
+// An attempt is a pod sandbox, whose uid is the attempt's id, and one container
+// with croft-init as its first process. Everything that is known of it is read
+// back from the runtime by labels: the engine keeps no state that matters, so a
+// server may be killed between any two calls and call Start again.
+//
+// What Croft itself makes for an attempt lies in three places, all named after
+// the attempt: a control group, a directory below Config.StateDir (identity
+// files and two tmpfs) and a directory below Config.LogDir.
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/cgroup"
+)
+
+// DeviceSource says which accelerators the machine has.
+type DeviceSource interface {
+	// Devices returns the devices offered now, healthy or not, in the order of
+	// their index. The Node field is filled in by the engine.
+	Devices(ctx context.Context) ([]engine.Device, error)
+}
+
+// Config describes one machine. Endpoint, Instance, NodeName, StateDir, LogDir
+// and InitPath are needed, the rest has defaults.
+type Config struct {
+	Endpoint string // "unix:///path" of the runtime's socket
+	Instance string // UUID of the Croft instance
+	NodeName string
+	StateDir string // directory for attempts' scratch; must be seen by the runtime
+	LogDir   string // directory for attempts' logs
+	InitPath string // the static croft-init binary
+
+	CgroupParent  string // control group above all attempts', default "croft"
+	ReserveCPU    int64  // milli-cores kept from jobs
+	ReserveMemory int64  // bytes kept from jobs
+	PidsMax       int64  // processes and threads of one attempt, default 16384
+	Devices       DeviceSource
+
+	// DNSServers replace those of the machine's resolver in containers.
+	DNSServers []string
+
+	ParallelPulls int           // default 3
+	CallTimeout   time.Duration // for a question, default 10 s
+	StartTimeout  time.Duration // for making or stopping a sandbox, default 60 s
+
+	Logs   LogPolicy
+	Images ImagePolicy
+
+	Logger *slog.Logger
+}
+
+// LogPolicy bounds what logs take.
+type LogPolicy struct {
+	MaxSize   int64         // bytes at which a file is rotated, default 50 MiB
+	Keep      int           // rotated files kept for an attempt, default 4
+	Retention time.Duration // after the last line of a removed attempt, default 30 days
+}
+
+// ImagePolicy bounds what images take of their file system, in percent used.
+type ImagePolicy struct {
+	High int // collection begins, default 85
+	Low  int // collection ends, default 75
+}
+
+// Engine implements engine.Engine.
+type Engine struct {
+	cfg   Config
+	log   *slog.Logger
+	rt    *client
+	cg    *cgroup.Tree
+	facts Facts
+	locks attemptLocks
+	hub   *hub
+	pulls chan struct{}
+
+	mu     sync.Mutex
+	known  map[string]times       // by container id: what never changes once seen
+	images map[string]imageConfig // by image id
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Facts are what the engine found out about the machine.
+type Facts struct {
+	Runtime        string // "containerd"
+	RuntimeVersion string
+	CgroupVersion  int    // 1 or 2
+	CgroupDriver   string // "cgroupfs" or "systemd"
+	// JobCgroups: Croft makes each attempt's control group itself, with the job's
+	// memory limit. Not with the systemd driver, where only containers are limited.
+	JobCgroups bool
+	// RecursiveReadOnly: mounts beneath a read-only bind are read-only as well.
+	RecursiveReadOnly bool
+	// PullProgress: bytes are reported while an image is pulled.
+	PullProgress bool
+}
+
+// New connects to the runtime and checks that it may be used. An endpoint that a
+// kubelet uses is refused: the kubelet removes every container it doesn't know.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	cfg, err := withDefaults(cfg)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	rt, err := dial(cfg.Endpoint, cfg.CallTimeout)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, log: cfg.Logger, rt: rt, cg: tree,
+		pulls:  make(chan struct{}, cfg.ParallelPulls),
+		known:  make(map[string]times),
+		images: make(map[string]imageConfig),
+	}
+	e.hub = newHub(e)
+	if err := e.open(ctx); err != nil {
+		rt.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) open(ctx context.Context) error {
+	facts, err := e.ask(ctx)
+	if err != nil {
+		return err
+	}
+	e.facts = facts
+	if err := e.refuseKubelet(ctx); err != nil {
+		return err
+	}
+	for _, dir := range []string{e.cfg.StateDir, filepath.Join(e.cfg.StateDir, "attempts"), e.cfg.LogDir} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("cri: %w", err)
+		}
+	}
+	return nil
+}
+
+// ask collects the facts.
+func (e *Engine) ask(ctx context.Context) (Facts, error) {
+	version, err := e.rt.version(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	f := Facts{
+		Runtime: version.RuntimeName, RuntimeVersion: version.RuntimeVersion,
+		CgroupVersion: int(e.cg.Version()),
+		CgroupDriver:  "cgroupfs", JobCgroups: true,
+		PullProgress: version.RuntimeName == "containerd",
+	}
+	systemd, err := e.rt.systemdCgroups(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	if systemd {
+		f.CgroupDriver, f.JobCgroups = "systemd", false
+	}
+	status, err := e.rt.status(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	for _, h := range status.GetRuntimeHandlers() {
+		if h.GetName() == "" {
+			f.RecursiveReadOnly = h.GetFeatures().GetRecursiveReadOnlyMounts()
+		}
+	}
+	return f, nil
+}
+
+// Facts returns what New found out.
+func (e *Engine) Facts() Facts { return e.facts }
+
+// Close implements engine.Engine.
+func (e *Engine) Close() error {
+	e.hub.close()
+	return e.rt.close()
+}
+
+func withDefaults(cfg Config) (Config, error) {
+	var missing []string
+	for name, value := range map[string]string{
+		"Endpoint": cfg.Endpoint, "Instance": cfg.Instance, "NodeName": cfg.NodeName,
+		"StateDir": cfg.StateDir, "LogDir": cfg.LogDir, "InitPath": cfg.InitPath,
+	} {
+		if value == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return cfg, fmt.Errorf("cri: Config lacks %s", strings.Join(missing, ", "))
+	}
+	for _, p := range []*string{&cfg.StateDir, &cfg.LogDir, &cfg.InitPath} {
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return cfg, fmt.Errorf("cri: %w", err)
+		}
+		*p = abs
+	}
+	if _, err := os.Stat(cfg.InitPath); err != nil {
+		return cfg, fmt.Errorf("cri: croft-init: %w", err)
+	}
+	fill(&cfg.CgroupParent, "croft")
+	fill(&cfg.PidsMax, 16384)
+	fill(&cfg.ParallelPulls, 3)
+	fill(&cfg.CallTimeout, 10*time.Second)
+	fill(&cfg.StartTimeout, time.Minute)
+	fill(&cfg.Logs.MaxSize, 50<<20)
+	fill(&cfg.Logs.Keep, 4)
+	fill(&cfg.Logs.Retention, 30*24*time.Hour)
+	fill(&cfg.Images.High, 85)
+	fill(&cfg.Images.Low, 75)
+	if cfg.Images.Low > cfg.Images.High {
+		return cfg, errors.New("cri: the low mark for images is above the high one")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg, nil
+}
+
+// fill gives *p a default.
+func fill[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+// cgroupOf returns the group of an attempt. The attempt's id holds the instance,
+// so that several on one machine never meet.
+func (e *Engine) cgroupOf(id engine.AttemptID) string {
+	return path.Join("/", e.cfg.CgroupParent, "job-"+string(id))
+}
+
+// Labels on every sandbox and container.
+const (
+	labelInstance   = "croft.instance"
+	labelJob        = "croft.job"
+	labelAttempt    = "croft.attempt"
+	labelN          = "croft.n"
+	labelAccount    = "croft.account"
+	labelSpecDigest = "croft.spec-digest"
+)
+
+func (e *Engine) labelsOf(a engine.Allocation) map[string]string {
+	return map[string]string{
+		labelInstance:   e.cfg.Instance,
+		labelJob:        fmt.Sprint(a.Job),
+		labelAttempt:    string(a.Attempt),
+		labelN:          fmt.Sprint(a.N),
+		labelAccount:    a.Account,
+		labelSpecDigest: a.SpecDigest,
+	}
+}
+
+// mine selects everything of this instance, or of one attempt of it.
+func (e *Engine) mine(id engine.AttemptID) map[string]string {
+	sel := map[string]string{labelInstance: e.cfg.Instance}
+	if id != "" {
+		sel[labelAttempt] = string(id)
+	}
+	return sel
+}
+
+// objects are what the runtime has of one attempt.
+type objects struct {
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+}
+
+func (e *Engine) find(ctx context.Context, id engine.AttemptID) (objects, error) {
+	sandboxes, err := e.rt.sandboxes(ctx, e.mine(id))
+	if err != nil || len(sandboxes) == 0 {
+		return objects{}, err
+	}
+	containers, err := e.rt.containers(ctx, e.mine(id))
+	return objects{sandboxes: sandboxes, containers: containers}, err
+}
+
+// primary returns the attempt's container, or nil.
+func (o objects) primary() *runtimeapi.Container {
+	if len(o.containers) == 0 {
+		return nil
+	}
+	return o.containers[0]
+}

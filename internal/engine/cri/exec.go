@@ -1,0 +1,110 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/record"
+)
+
+// Exec implements engine.Engine. The runtime runs the command with the
+// container's own user, limits and environment; croft-init looks it up there.
+func (e *Engine) Exec(ctx context.Context, id engine.AttemptID, req engine.ExecRequest) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(req.Command) == 0 {
+		return 0, errors.New("cri: exec without a command")
+	}
+	have, err := e.find(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	c := have.primary()
+	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return 0, &engine.NotFoundError{Attempt: id}
+	}
+	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
+		return e.rt.runtime.Exec(ctx, &runtimeapi.ExecRequest{
+			ContainerId: c.GetId(),
+			Cmd:         append([]string{record.InitPath, "--exec", "--"}, req.Command...),
+			Tty:         req.TTY, Stdin: req.Stdin != nil, Stdout: true, Stderr: !req.TTY,
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return stream(ctx, r.GetUrl(), req)
+}
+
+// stream carries an exec over the runtime's streaming server.
+func stream(ctx context.Context, address string, req engine.ExecRequest) (int, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return 0, fmt.Errorf("cri: exec: %w", err)
+	}
+	// Whoever reaches the streaming server with the address can run the command:
+	// it must not be on the network.
+	if ip := net.ParseIP(u.Hostname()); (ip == nil || !ip.IsLoopback()) && u.Hostname() != "localhost" {
+		return 0, fmt.Errorf("cri: exec: the runtime's streaming server listens on %s, not on loopback", u.Hostname())
+	}
+	executor, err := remotecommand.NewSPDYExecutor(&rest.Config{}, "POST", u)
+	if err != nil {
+		return 0, fmt.Errorf("cri: exec: %w", err)
+	}
+	opts := remotecommand.StreamOptions{Stdin: req.Stdin, Stdout: or(req.Stdout), Tty: req.TTY}
+	if !req.TTY {
+		opts.Stderr = or(req.Stderr)
+	}
+	if req.TTY && req.Resize != nil {
+		opts.TerminalSizeQueue = sizes{ctx: ctx, from: req.Resize}
+	}
+	err = executor.StreamWithContext(ctx, opts)
+	var exit utilexec.CodeExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &exit):
+		return exit.Code, nil
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	default:
+		return 0, fmt.Errorf("cri: exec: %w", err)
+	}
+}
+
+func or(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// sizes hands a terminal's sizes on.
+type sizes struct {
+	ctx  context.Context
+	from <-chan engine.Size
+}
+
+// Next implements remotecommand.TerminalSizeQueue.
+func (s sizes) Next() *remotecommand.TerminalSize {
+	select {
+	case size, ok := <-s.from:
+		if !ok {
+			return nil
+		}
+		return &remotecommand.TerminalSize{Width: size.Cols, Height: size.Rows}
+	case <-s.ctx.Done():
+		return nil
+	}
+}

@@ -1,0 +1,204 @@
+package cri
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/cgroup"
+	"croft.dev/croft/internal/engine/cri/record"
+)
+
+const (
+	primaryName = "primary"
+	// primaryLog is named after the step: JOB.1 is the primary.
+	primaryLog = "1.log"
+	// cpuPeriod of the CFS quota in microseconds, the kernel's default.
+	cpuPeriod = 100_000
+	// oomScore makes a job's processes likelier victims than the machine's own
+	// services when the whole machine runs out of memory.
+	oomScore = 500
+	// sandboxMemory is what the attempt's control group may hold beyond the job's
+	// memory, in bytes, for the sandbox's own process: the job's container can use
+	// all that was promised.
+	sandboxMemory = 16 << 20
+)
+
+func (e *Engine) logDir(id engine.AttemptID) string  { return filepath.Join(e.cfg.LogDir, string(id)) }
+func (e *Engine) logPath(id engine.AttemptID) string { return filepath.Join(e.logDir(id), primaryLog) }
+
+func (e *Engine) sandboxConfig(a engine.Allocation) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name:      fmt.Sprintf("job-%d", a.Job),
+			Uid:       string(a.Attempt),
+			Namespace: "croft-" + shorten(e.cfg.Instance, 8),
+			Attempt:   uint32(a.N),
+		},
+		Hostname:     hostname(a.Name, a.Job),
+		LogDirectory: e.logDir(a.Attempt),
+		DnsConfig:    e.dns(),
+		Labels:       e.labelsOf(a),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: e.cgroupParent(a.Attempt),
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: namespaces(),
+				RunAsUser:        &runtimeapi.Int64Value{Value: 65534},
+				RunAsGroup:       &runtimeapi.Int64Value{Value: 65534},
+				ReadonlyRootfs:   true,
+				Seccomp:          runtimeDefault(),
+			},
+		},
+	}
+}
+
+// cgroupParent is the attempt's group in the form that the runtime's driver
+// wants: a path, or the name of a slice.
+func (e *Engine) cgroupParent(id engine.AttemptID) string {
+	if e.facts.JobCgroups {
+		return e.cgroupOf(id)
+	}
+	// In a slice's name a dash stands for a level of the hierarchy.
+	return strings.ReplaceAll(e.cfg.CgroupParent, "-", "_") + "-" + strings.ReplaceAll(string(id), "-", "_") + ".slice"
+}
+
+func (e *Engine) limits(a engine.Allocation) cgroup.Limits {
+	return cgroup.Limits{Memory: a.Memory + sandboxMemory, Pids: e.cfg.PidsMax}
+}
+
+func namespaces() *runtimeapi.NamespaceOption {
+	return &runtimeapi.NamespaceOption{
+		Network: runtimeapi.NamespaceMode_POD,
+		Pid:     runtimeapi.NamespaceMode_CONTAINER,
+		Ipc:     runtimeapi.NamespaceMode_POD,
+	}
+}
+
+func runtimeDefault() *runtimeapi.SecurityProfile {
+	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+}
+
+func (e *Engine) containerConfig(a engine.Allocation, img imageConfig) (*runtimeapi.ContainerConfig, error) {
+	argv, err := argv(a, img)
+	if err != nil {
+		return nil, err
+	}
+	image := a.ImageID
+	if image == "" {
+		image = a.Image
+	}
+	cfg := &runtimeapi.ContainerConfig{
+		Metadata:   &runtimeapi.ContainerMetadata{Name: primaryName},
+		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: a.Image},
+		Command:    append([]string{record.InitPath, "--"}, argv...),
+		WorkingDir: a.Workdir,
+		Envs:       environment(a),
+		Mounts:     e.mounts(a),
+		Labels:     e.labelsOf(a),
+		LogPath:    primaryLog,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources: &runtimeapi.LinuxContainerResources{
+				CpuPeriod:          cpuPeriod,
+				CpuQuota:           max(a.CPU*cpuPeriod/1000, 1000), // the kernel's least
+				CpuShares:          max(a.CPU*1024/1000, 2),
+				MemoryLimitInBytes: a.Memory,
+				OomScoreAdj:        oomScore,
+			},
+			SecurityContext: security(a.User),
+		},
+	}
+	for _, d := range a.Devices {
+		if d.CDI != "" {
+			cfg.CDIDevices = append(cfg.CDIDevices, &runtimeapi.CDIDevice{Name: d.CDI})
+		}
+	}
+	return cfg, nil
+}
+
+// security gives the container the user's own identity and nothing else.
+func security(u engine.User) *runtimeapi.LinuxContainerSecurityContext {
+	sc := &runtimeapi.LinuxContainerSecurityContext{
+		Capabilities:             &runtimeapi.Capability{DropCapabilities: []string{"ALL"}},
+		NamespaceOptions:         namespaces(),
+		RunAsUser:                &runtimeapi.Int64Value{Value: u.UID},
+		RunAsGroup:               &runtimeapi.Int64Value{Value: u.GID},
+		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict, // none from the image
+		NoNewPrivs:               true,
+		Seccomp:                  runtimeDefault(),
+		MaskedPaths: []string{
+			"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+			"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+			"/sys/devices/virtual/powercap",
+		},
+		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+	}
+	for _, g := range u.Groups {
+		sc.SupplementalGroups = append(sc.SupplementalGroups, g.GID)
+	}
+	return sc
+}
+
+func (e *Engine) mounts(a engine.Allocation) []*runtimeapi.Mount {
+	s := e.scratch(a.Attempt)
+	mounts := []*runtimeapi.Mount{
+		{ContainerPath: "/dev/shm", HostPath: s.shm()},
+		{ContainerPath: "/etc/passwd", HostPath: s.passwd(), Readonly: true},
+		{ContainerPath: "/etc/group", HostPath: s.group(), Readonly: true},
+		{ContainerPath: "/etc/hosts", HostPath: s.hosts(), Readonly: true},
+		{ContainerPath: record.InitPath, HostPath: e.cfg.InitPath, Readonly: true},
+		{ContainerPath: record.Dir, HostPath: s.record()},
+	}
+	for _, m := range a.Mounts {
+		mounts = append(mounts, &runtimeapi.Mount{
+			ContainerPath: m.Target, HostPath: m.Source, Readonly: m.ReadOnly,
+			RecursiveReadOnly: m.ReadOnly && e.facts.RecursiveReadOnly,
+		})
+	}
+	return mounts
+}
+
+// environment is the job's, over what a login would set.
+func environment(a engine.Allocation) []*runtimeapi.KeyValue {
+	env := map[string]string{
+		"USER": a.User.Name, "LOGNAME": a.User.Name,
+		"HOME": homeIn(a), "SHELL": shellOf(a.User),
+	}
+	for k, v := range a.Env {
+		env[k] = v
+	}
+	names := make([]string, 0, len(env))
+	for k := range env {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	out := make([]*runtimeapi.KeyValue, 0, len(names))
+	for _, k := range names {
+		out = append(out, &runtimeapi.KeyValue{Key: k, Value: []byte(env[k])})
+	}
+	return out
+}
+
+// hostname is the job's name as a DNS label (RFC 1123), or one made of its
+// number.
+func hostname(name string, job int64) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		default:
+			b.WriteByte('-')
+		}
+	}
+	label := strings.Trim(shorten(strings.Trim(b.String(), "-"), 63), "-")
+	if label == "" {
+		return fmt.Sprintf("job-%d", job)
+	}
+	return label
+}
+
+func shorten(s string, n int) string { return s[:min(len(s), n)] }
