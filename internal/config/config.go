@@ -1,0 +1,311 @@
+// Package config has the server's configuration: one YAML file whose every key is
+// optional, variables CROFT_<SECTION>_<KEY> that replace single values, and the
+// defaults. It is strict: an unknown key or a wrong value is an error that names
+// the line and the fix, and all of them are reported at once.
+//
+// The comments of the exported fields are the reference: docs/reference/config.md
+// and deploy/croft.example.yaml are generated from them.
+package config
+
+//go:generate go test -run ^TestReference$ -update .
+
+import "path/filepath"
+
+// Places that a packaged server uses.
+const (
+	// DefaultPath is the configuration file that the service reads.
+	DefaultPath = "/etc/croft/croft.yaml"
+	// DefaultData is the data directory.
+	DefaultData = "/var/lib/croft"
+	// DefaultSocket is the socket of a server whose data is in DefaultData, where
+	// clients look for it.
+	DefaultSocket = "/run/croft/croft.sock"
+)
+
+// Config is the whole configuration. Get one from Load: it is complete, with
+// values that are derived from others filled in, and valid.
+type Config struct {
+	// Directory of everything that the server keeps: database, logs, images, the
+	// containers' file systems. One server at a time uses it.
+	Data Path `yaml:"data"`
+	// How clients reach the server.
+	Listen Listen `yaml:"listen"`
+	// Where the state is kept: an SQLite file, or PostgreSQL.
+	Database Database `yaml:"database"`
+	// What runs the containers.
+	Engine Engine `yaml:"engine"`
+	// Which accelerators are offered to jobs.
+	Devices Devices `yaml:"devices"`
+	// Named sets of nodes that jobs are submitted to. A list here replaces the
+	// default one.
+	Partitions []Partition `yaml:"partitions"`
+	// Qualities of service: priority, price factor and limits that a job chooses by
+	// name. A list here replaces the default one.
+	QoS []QoS `yaml:"qos"`
+	// What a job gets that doesn't say.
+	Defaults Defaults `yaml:"defaults"`
+	// Folders of the host that jobs may mount, with all below them. "~" is the home
+	// of the job's user. What the user may not read stays unreadable.
+	Mounts []string `yaml:"mounts"`
+	// Unix names of the platform's administrators. Root always is one.
+	Admins []string `yaml:"admins" example:"ada"`
+	// The planner, which promises start times.
+	Plan Plan `yaml:"plan"`
+	// Longest time between SIGTERM and SIGKILL, whatever a QoS or a job says.
+	MaxGrace Duration `yaml:"max_grace"`
+	// The server's own log, on standard error.
+	Log Log `yaml:"log"`
+}
+
+// Listen says where clients connect.
+type Listen struct {
+	// Unix socket; users of the machine are known by it without a login. Left out,
+	// it is /run/croft/croft.sock when data is /var/lib/croft, else croft.sock in
+	// the data directory.
+	Socket Path `yaml:"socket" example:"/run/croft/croft.sock"`
+	// Permissions of the socket, octal. Every user who may write to it may ask; what
+	// they may do is decided by who they are.
+	SocketMode Mode `yaml:"socket_mode"`
+	// Unix group that the socket is given to, by name. Left out, it stays as
+	// created.
+	SocketGroup string `yaml:"socket_group" example:"croft"`
+	// Address of the HTTP API: a loopback address and port, port 0 for any free one,
+	// or off. To serve other machines, put a proxy that speaks TLS before it.
+	HTTP string `yaml:"http"`
+}
+
+// Database says where the state is kept.
+type Database struct {
+	// SQLite file. Left out, it is croft.db in the data directory. It must be on a
+	// local file system.
+	Path Path `yaml:"path" example:"/var/lib/croft/croft.db"`
+	// PostgreSQL instead of SQLite: postgres://user@host:port/database?options,
+	// without a password.
+	DSN string `yaml:"dsn" example:"postgres://croft@db.example.org/croft?sslmode=verify-full"`
+	// File whose first line is the password of dsn. Others than its owner and group
+	// must not be able to read it.
+	PasswordFile Path `yaml:"password_file" example:"/etc/croft/database.password"`
+}
+
+// Engine describes what runs the containers.
+type Engine struct {
+	// What kind: cri, containers of this machine, or sim, a virtual machine without
+	// real containers, for a trial.
+	Kind string `yaml:"kind"`
+	// CRI socket of a runtime that isn't Croft's own, as unix:///path. Left out,
+	// Croft runs a containerd of its own. A runtime that a kubelet uses is refused.
+	Endpoint string `yaml:"endpoint" example:"unix:///run/other/containerd.sock"`
+	// Directory with the programs of Croft's own runtime: bin/containerd, bin/runc and
+	// so on, and the network plugins in cni/.
+	RuntimeDir Path `yaml:"runtime_dir"`
+	// Control group above those of all jobs, relative to the root of the hierarchy.
+	CgroupParent string `yaml:"cgroup_parent"`
+	// Name of this machine in Croft. Left out, its host name up to the first dot.
+	NodeName string `yaml:"node_name" example:"gpu1"`
+	// What is kept from jobs for the machine itself.
+	Reserve Reserve `yaml:"reserve"`
+	// IPv4 network of the containers, at least a /28. Left out, a free /20 of
+	// 10.192.0.0/10 is chosen once and kept.
+	Subnet string `yaml:"subnet" example:"10.200.0.0/20"`
+	// Bridge of the containers' network; two servers on a machine need two.
+	Bridge string `yaml:"bridge"`
+	// Name servers for containers. Left out, those of the machine.
+	DNS []string `yaml:"dns" example:"192.0.2.53"`
+	// URLs asked before a registry, by the registry's host.
+	Mirrors map[string][]string `yaml:"mirrors" example:"docker.io: [https://mirror.example.org]"`
+	// PEM file of the site's own certificate authority, trusted for pulls and mirrors.
+	CAFile Path `yaml:"ca_file" example:"/etc/ssl/certs/site-ca.pem"`
+	// Proxy for pulls, also given to jobs as environment variables.
+	Proxy Proxy `yaml:"proxy"`
+	// Images pulled at the same time.
+	Pulls int `yaml:"pulls"`
+	// Processes and threads that one job may have.
+	Pids int `yaml:"pids"`
+	// Use of the image disk, in percent, at which unused images are removed.
+	ImageHigh int `yaml:"image_high"`
+	// Use of the image disk, in percent, down to which they are removed.
+	ImageLow int `yaml:"image_low"`
+	// Size at which a job's log is rotated.
+	LogMaxSize Bytes `yaml:"log_max_size"`
+	// Rotated files kept for a job besides the one written to.
+	LogFiles int `yaml:"log_files"`
+	// How long the log of an ended job is kept.
+	LogRetention Duration `yaml:"log_retention"`
+}
+
+// Reserve is kept from jobs.
+type Reserve struct {
+	// Cores.
+	CPU Cores `yaml:"cpu"`
+	// Memory.
+	Mem Bytes `yaml:"mem"`
+}
+
+// Proxy is a forward proxy.
+type Proxy struct {
+	// URL for plain HTTP.
+	HTTP string `yaml:"http" example:"http://proxy.example.org:3128"`
+	// URL for HTTPS.
+	HTTPS string `yaml:"https" example:"http://proxy.example.org:3128"`
+	// Hosts, domains and networks that are reached directly, separated by commas.
+	NoProxy string `yaml:"no_proxy" example:"localhost,.example.org,10.0.0.0/8"`
+}
+
+// Devices says which accelerators are offered.
+type Devices struct {
+	// Simulated accelerators, for trying Croft out on a machine without any.
+	Simulated Simulated `yaml:"simulated"`
+	// auto: NVIDIA GPUs are offered where there are any; off: they are left alone.
+	NVIDIA string `yaml:"nvidia"`
+	// The only devices offered, by index or UUID, so that a machine can be moved over
+	// device by device. Left out, all are.
+	Offer []string `yaml:"offer" example:"0, GPU-6a9e1d3c-0000-4000-8000-000000000000"`
+}
+
+// Simulated are accelerators that don't exist.
+type Simulated struct {
+	// How many.
+	Count int `yaml:"count"`
+	// Name of their model.
+	Model string `yaml:"model"`
+}
+
+// Partition is a named set of nodes.
+type Partition struct {
+	// Name that jobs give.
+	Name string `yaml:"name"`
+	// Nodes of the partition. Left out, every node.
+	Nodes []string `yaml:"nodes" example:"gpu1, gpu2"`
+	// Whether jobs that name no partition go here. Exactly one is the default; a
+	// single partition is without saying so.
+	Default bool `yaml:"default"`
+	// Longest wall time of a job; 0 is unlimited.
+	MaxTime Duration `yaml:"max_time"`
+	// Wall time of a job that names none; 0 is that of the section defaults.
+	DefaultTime Duration `yaml:"default_time"`
+}
+
+// QoS is a quality of service.
+type QoS struct {
+	// Name that jobs give.
+	Name string `yaml:"name"`
+	// Whether jobs that name no QoS get this one. Exactly one is the default; a
+	// single QoS is without saying so.
+	Default bool `yaml:"default"`
+	// Added to the priority of its jobs.
+	Priority int `yaml:"priority"`
+	// Prices are multiplied by this, to a thousandth.
+	Factor Factor `yaml:"factor"`
+	// Longest wall time of a job; 0 is unlimited.
+	MaxTime Duration `yaml:"max_time"`
+	// Time between SIGTERM and SIGKILL for a job that names none.
+	Grace Duration `yaml:"grace"`
+	// Longest such time that a job may ask for. Left out, the site's max_grace.
+	MaxGrace Duration `yaml:"max_grace" example:"5m"`
+}
+
+// Defaults is what a job gets that doesn't say.
+type Defaults struct {
+	// Cores.
+	CPU Cores `yaml:"cpu"`
+	// Memory.
+	Mem Bytes `yaml:"mem"`
+	// Wall time, where the partition has no default of its own.
+	Time Duration `yaml:"time"`
+}
+
+// Plan bounds the planner.
+type Plan struct {
+	// So many waiting jobs get a promised start; later ones an estimate.
+	Depth int `yaml:"depth"`
+}
+
+// Log is the server's own log.
+type Log struct {
+	// Least severity that is written: debug, info, warn or error.
+	Level string `yaml:"level"`
+	// text or json, a line each.
+	Format string `yaml:"format"`
+}
+
+// Default returns the configuration of an empty file, before values that depend
+// on others are filled in.
+func Default() Config {
+	return Config{
+		Data:     DefaultData,
+		Listen:   Listen{SocketMode: 0o666, HTTP: "127.0.0.1:7370"},
+		Database: Database{},
+		Engine: Engine{
+			Kind:         EngineCRI,
+			RuntimeDir:   "/usr/lib/croft/runtime",
+			CgroupParent: "croft",
+			Reserve:      Reserve{Mem: gib},
+			Bridge:       "croft0",
+			Pulls:        3,
+			Pids:         16384,
+			ImageHigh:    85,
+			ImageLow:     75,
+			LogMaxSize:   50 * mib,
+			LogFiles:     4,
+			LogRetention: 30 * day,
+		},
+		Devices:    Devices{Simulated: Simulated{Model: "sim"}, NVIDIA: NVIDIAAuto},
+		Partitions: []Partition{{Name: "main", Default: true}},
+		QoS:        []QoS{defaultQoS()},
+		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour},
+		Mounts:     []string{"~"},
+		Plan:       Plan{Depth: 100},
+		MaxGrace:   10 * minute,
+		Log:        Log{Level: "info", Format: "text"},
+	}
+}
+
+func defaultQoS() QoS {
+	q := QoS{Name: "normal", Default: true}
+	q.presets()
+	return q
+}
+
+// presets are the defaults of an element of the list.
+func (q *QoS) presets() { q.Factor, q.Grace = 1000, presetGrace }
+
+const presetGrace = 30 * second
+
+// Values of Engine.Kind and Devices.NVIDIA.
+const (
+	EngineCRI  = "cri"
+	EngineSim  = "sim"
+	NVIDIAAuto = "auto"
+	NVIDIAOff  = "off"
+	HTTPOff    = "off"
+)
+
+// derive fills in what depends on other values.
+func (c *Config) derive() {
+	if c.Listen.Socket == "" {
+		c.Listen.Socket = c.in("croft.sock")
+		if c.Data == DefaultData {
+			c.Listen.Socket = DefaultSocket
+		}
+	}
+	if c.Database.Path == "" && c.Database.DSN == "" {
+		c.Database.Path = c.in("croft.db")
+	}
+	if len(c.Partitions) == 1 {
+		c.Partitions[0].Default = true
+	}
+	if len(c.QoS) == 1 {
+		c.QoS[0].Default = true
+	}
+	for i := range c.QoS {
+		q := &c.QoS[i]
+		if q.MaxGrace == 0 {
+			q.MaxGrace = c.MaxGrace
+		}
+		if q.Grace == presetGrace { // gives way; one that the site chose is checked
+			q.Grace = min(q.Grace, q.MaxGrace)
+		}
+	}
+}
+
+func (c *Config) in(name string) Path { return Path(filepath.Join(string(c.Data), name)) }

@@ -1,0 +1,379 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
+)
+
+func TestDefaults(t *testing.T) {
+	c, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("the defaults aren't valid: %v", err)
+	}
+	if c.Listen.Socket != DefaultSocket || c.Database.Path != "/var/lib/croft/croft.db" {
+		t.Errorf("socket %s, database %s", c.Listen.Socket, c.Database.Path)
+	}
+	if c.QoS[0].MaxGrace != c.MaxGrace {
+		t.Errorf("the QoS' max_grace is %d, the site's %d", c.QoS[0].MaxGrace, c.MaxGrace)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "croft.yaml")
+	write(t, file, `
+data: /srv/croft
+engine:
+  reserve: {cpu: 0.5, mem: 4G}
+  log_retention: 7d
+  mirrors:
+    docker.io: [https://mirror.example.org]
+listen: # nothing below
+devices: {offer: [0, 2]}
+partitions:
+  - {name: gpu, max_time: 2d}
+qos:
+  - {name: normal, default: true}
+  - {name: night, priority: -10, factor: 0.25, grace: 0}
+max_grace: 1m
+`)
+	got, err := Load(file, []string{"CROFT_ENGINE_RESERVE_CPU=750m", "CROFT_LOG_LEVEL=debug", "HOME=/root", "CROFT_TOKEN=x"},
+		Setting{Key: "data", Value: "relative", From: "--data"}, Setting{Key: "log.level", Value: "warn", From: "--log-level"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Data = Path(filepath.Join(here, "relative"))
+	want.Listen.Socket = want.Data + "/croft.sock"
+	want.Database.Path = want.Data + "/croft.db"
+	want.Engine.Reserve = Reserve{CPU: 750, Mem: 4 << 30}
+	want.Engine.LogRetention = 7 * day
+	want.Engine.Mirrors = map[string][]string{"docker.io": {"https://mirror.example.org"}}
+	want.Devices.Offer = []string{"0", "2"}
+	want.Partitions = []Partition{{Name: "gpu", Default: true, MaxTime: 2 * day}}
+	want.QoS = []QoS{
+		{Name: "normal", Default: true, Factor: 1000, Grace: 30 * second, MaxGrace: minute},
+		{Name: "night", Priority: -10, Factor: 250, MaxGrace: minute},
+	}
+	want.MaxGrace = minute
+	want.Log.Level = "warn"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestWrong(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		env  []string
+		want []string // lines of the message
+	}{
+		"unknown key": {
+			text: "listen:\n  htpp: x\n",
+			want: []string{"f:2: listen.htpp: unknown key: did you mean http?"},
+		},
+		"unknown section": {
+			text: "engin:\n  kind: cri\n",
+			want: []string{"f:1: engin: unknown key: did you mean engine?"},
+		},
+		"key of another section": {
+			text: "endpoint: unix:///x\n",
+			want: []string{"f:1: endpoint: unknown key: did you mean engine.endpoint?"},
+		},
+		"nothing near": {
+			text: "plan:\n  zzzzzz: 1\n",
+			want: []string{"f:2: plan.zzzzzz: unknown key; known in plan: depth"},
+		},
+		"several at once": {
+			text: "data: relative\nengine:\n  pulls: many\n  reserve:\n    mem: 4X\nlog: text\nmounts: /srv\n",
+			want: []string{
+				`f:1: data: "relative" must be an absolute path, such as /srv/croft (not absolute)`,
+				`f:3: engine.pulls: "many" must be a whole number (not a number)`,
+				`f:5: engine.reserve.mem: "4X" must be a size, such as 512M or 64G (not a number)`,
+				`f:6: log: is a single value, must be a section: its keys below it, indented`,
+				`f:7: mounts: is a single value, must be a list: [a, b] or a line "- a" for each`,
+			},
+		},
+		"a list for a value": {
+			text: "data: [/srv]\n",
+			want: []string{"f:1: data: is a list, must be an absolute path, such as /srv/croft"},
+		},
+		"no value": {
+			text: "data:\n",
+			want: []string{"f:1: data: has no value: give an absolute path, such as /srv/croft, or remove the line for the default"},
+		},
+		"twice": {
+			text: "data: /a\nlog: {level: info}\ndata: /b\n",
+			want: []string{"f:3: data: is given twice, first on line 1: remove one"},
+		},
+		"alias": {
+			text: "mounts: &m [/srv]\nadmins: *m\n",
+			want: []string{
+				"f:1: mounts: anchors and aliases aren't read here: write the value out",
+				"f:2: admins: anchors and aliases aren't read here: write the value out",
+			},
+		},
+		"neither true nor false": {
+			text: "qos:\n  - name: a\n    default: yes\n",
+			want: []string{`f:3: qos[0].default: "yes" must be true or false (it is neither)`},
+		},
+		"negative time": {
+			text: "max_grace: -1h\n",
+			want: []string{`f:1: max_grace: "-1h" must be a time, such as 90s, 30m, 2h or 1d12h (must not be negative)`},
+		},
+		"overflow": {
+			text: "max_grace: 99999999999999d\n",
+			want: []string{`f:1: max_grace: "99999999999999d" must be a time, such as 90s, 30m, 2h or 1d12h (too large)`},
+		},
+		"mode": {
+			text: "listen: {socket_mode: 888}\n",
+			want: []string{`f:1: listen.socket_mode: "888" must be octal permissions, such as 0660 (not permissions)`},
+		},
+		"not loopback": {
+			text: "listen:\n  http: 0.0.0.0:7370\n",
+			want: []string{"f:2: listen.http: 0.0.0.0:7370 isn't a loopback address: use 127.0.0.1:7370 and put a proxy that speaks TLS before it"},
+		},
+		"any address": {
+			text: "listen:\n  http: :7370\n",
+			want: []string{"f:2: listen.http: :7370 isn't a loopback address: use 127.0.0.1:7370 and put a proxy that speaks TLS before it"},
+		},
+		"no port": {
+			text: "listen: {http: localhost}\n",
+			want: []string{`f:1: listen.http: "localhost" is no address: use host:port, such as 127.0.0.1:7370, or off`},
+		},
+		"enumeration": {
+			text: "engine: {kind: sum}\n",
+			want: []string{`f:1: engine.kind: "sum" must be cri or sim; did you mean sim?`},
+		},
+		"password in the DSN": {
+			text: "database:\n  dsn: postgres://croft:secret@localhost/croft\n",
+			want: []string{"f:2: database.dsn: has a password in it: put that into a file, and its name into password_file"},
+		},
+		"two databases": {
+			text: "database:\n  path: /a.db\n  dsn: postgres://localhost/croft\n",
+			want: []string{"f:2: database.path: is SQLite, but dsn says PostgreSQL: remove one of them"},
+		},
+		"watermarks": {
+			text: "engine:\n  image_high: 70\n",
+			want: []string{"f:1: engine.image_low: 75 must be below image_high, which is 70"},
+		},
+		"default partition": {
+			text: "partitions:\n  - name: a\n  - name: b\n",
+			want: []string{`f:1: partitions: 0 of them are the default: write "default: true" for exactly one`},
+		},
+		"names": {
+			text: "partitions:\n  - name: a\n    default: true\n  - name: a\n  - name: B/\n  - nodes: [n]\n",
+			want: []string{
+				"f:4: partitions[1].name: a is there twice",
+				`f:5: partitions[2].name: "B/" must be 1 to 63 small letters, digits, dots and dashes, and begin and end with a letter or digit`,
+				"f:6: partitions[3].name: is missing",
+			},
+		},
+		"default over the limit": {
+			text: "partitions:\n  - {name: a, max_time: 1h, default_time: 2h}\n",
+			want: []string{"f:2: partitions[0].default_time: 2h is longer than max_time, which is 1h"},
+		},
+		"grace over the site's": {
+			text: "max_grace: 1m\nqos:\n  - name: a\n    grace: 5m\n",
+			want: []string{"f:4: qos[0].grace: 5m is too long: at most 1m"},
+		},
+		"mount of everything": {
+			text: "mounts:\n  - ~\n",
+			want: []string{"f:2: mounts[0]: has no value: give text on one line, or remove the line for the default"},
+		},
+		"mounts": {
+			text: "mounts: [\"~\", /, /proc/1, srv, /srv/../etc, /srv]\n",
+			want: []string{
+				"f:1: mounts[1]: / can't be given to jobs: name the folders with users' files",
+				"f:1: mounts[2]: /proc/1 can't be given to jobs: name the folders with users' files",
+				`f:1: mounts[3]: "srv" must be ~ or an absolute path`,
+				`f:1: mounts[4]: "/srv/../etc" must be written as /etc`,
+			},
+		},
+		"admins": {
+			text: "admins: [ada, -rf, \"a\\nb\"]\n",
+			want: []string{`f:1: admins[2]: must be text on one line (has a line break or control character in it)`},
+		},
+		"no name of a user": {
+			text: "admins: [ada, -rf]\n",
+			want: []string{`f:1: admins[1]: "-rf" is no name of a Unix user`},
+		},
+		"cgroup above": {
+			text: "engine: {cgroup_parent: ../x}\n",
+			want: []string{`f:1: engine.cgroup_parent: "../x" must be a path below the root of the hierarchy, such as croft`},
+		},
+		"variable's value": {
+			env:  []string{"CROFT_ENGINE_PULLS=x", "CROFT_PLAN_DEPTH=0"},
+			want: []string{`CROFT_ENGINE_PULLS: engine.pulls: "x" must be a whole number (not a number)`},
+		},
+		"variable's bound": {
+			env:  []string{"CROFT_PLAN_DEPTH=0"},
+			want: []string{`CROFT_PLAN_DEPTH: plan.depth: 0 must be from 1 to 10000`},
+		},
+		"variable's name": {
+			env:  []string{"CROFT_LISTEN_HTPP=off"},
+			want: []string{"CROFT_LISTEN_HTPP: no key has this variable: did you mean CROFT_LISTEN_HTTP?"},
+		},
+		"not YAML": {
+			text: "data: /a\n\tb: c\n",
+			want: []string{"f: line 2: found a tab character that violates indentation"},
+		},
+		"two documents": {
+			text: "data: /a\n---\ndata: /b\n",
+			want: []string{"f:2: a second document begins here: one file is one configuration"},
+		},
+		"not a section": {
+			text: "[1, 2]\n",
+			want: []string{"f:1: is a list, must be a section: its keys below it, indented"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse("f", []byte(tt.text), tt.env, nil)
+			if fault.Of(err) != codes.Invalid {
+				t.Fatalf("error %v, want an invalid one", err)
+			}
+			if diff := cmp.Diff(tt.want, strings.Split(err.Error(), "\n")); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSecretsStayOut(t *testing.T) {
+	for name, text := range map[string]string{
+		"DSN":              "database: {dsn: \"postgres://u:hunter2@h/d\"}",
+		"DSN that is none": "database: {dsn: \"mysql://u:hunter2@h/d\"}",
+		"DSN on two lines": "database: {dsn: \"postgres://u:hunter2@h/d\\n\"}",
+		"proxy":            "engine: {proxy: {http: \"ftp://u:hunter2@h\"}}",
+	} {
+		if _, err := parse("f", []byte(text), nil, nil); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	big := filepath.Join(dir, "big.yaml")
+	write(t, big, strings.Repeat("# much\n", maxFile/7+1))
+	for path, want := range map[string]codes.Code{
+		filepath.Join(dir, "none.yaml"): codes.Invalid,
+		dir:                             codes.Invalid,
+		big:                             codes.TooLarge,
+	} {
+		if _, err := Load(path, nil); fault.Of(err) != want || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %s with its name", path, err, want)
+		}
+	}
+}
+
+func TestFlagError(t *testing.T) {
+	_, err := Load("", nil, Setting{Key: "listen.http", Value: "10.0.0.1:80", From: "--http"})
+	if err == nil || !strings.HasPrefix(err.Error(), "--http: listen.http: 10.0.0.1:80 isn't a loopback address") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnString(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "password")
+	tests := map[string]struct {
+		text string
+		mode os.FileMode
+		want string
+		err  string
+	}{
+		"plain":           {text: "s3cret/@\nignored\n", mode: 0o640, want: "postgres://croft:s3cret%2F%40@localhost/croft"},
+		"others may read": {text: "s3cret\n", mode: 0o644, err: "others can read"},
+		"empty":           {text: "\n", mode: 0o600, err: "first line is empty"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			write(t, secret, tt.text)
+			if err := os.Chmod(secret, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Database{DSN: "postgres://croft@localhost/croft", PasswordFile: Path(secret)}.ConnString()
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "s3cret") {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil || got != tt.want {
+				t.Errorf("got %s, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestVariablesAreDistinct holds that no two keys have the same variable.
+func TestVariablesAreDistinct(t *testing.T) {
+	seen := make(map[string]string)
+	for _, p := range scalarPaths(reflect.TypeFor[Config](), "") {
+		if other, twice := seen[envName(p)]; twice {
+			t.Errorf("%s and %s are both %s", p, other, envName(p))
+		}
+		seen[envName(p)] = p
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d variables", len(seen))
+	}
+}
+
+func TestEdits(t *testing.T) {
+	for pair, want := range map[[2]string]int{
+		{"", "abc"}: 3, {"abc", ""}: 3, {"http", "http"}: 0, {"htpp", "http"}: 1, {"knid", "kind"}: 1, {"subnets", "subnet"}: 1,
+	} {
+		if got := edits(pair[0], pair[1]); got != want {
+			t.Errorf("%v: %d, want %d", pair, got, want)
+		}
+	}
+}
+
+// FuzzParse holds that any text is either a valid configuration or an error for
+// the user that names a place.
+func FuzzParse(f *testing.F) {
+	if example, err := os.ReadFile(exampleFile); err == nil {
+		f.Add(string(example))
+	}
+	for _, s := range []string{"", "a: b", "data: /x\nengine: {reserve: {cpu: 1}}", "- a", "? [a]\n: b", "a: &x [*x]", "\"\\0\": 1",
+		"engine: {mirrors: {a: [b], a: [c]}}", "qos: [{}, null, 3]", "data: !!binary aGk=", "<<: {data: /x}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parse("f", []byte(text), nil, nil)
+		if err == nil {
+			if err := c.Validate(); err != nil {
+				t.Errorf("accepted, but not valid: %v", err)
+			}
+			return
+		}
+		var fe *fault.Error
+		if !errors.As(err, &fe) || fe.Code != codes.Invalid || !strings.HasPrefix(fe.Message, "f:") {
+			t.Errorf("error without a place: %v", err)
+		}
+	})
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
+)
+
+// ConnString returns DSN with the password from PasswordFile, or "" for SQLite.
+// It reads the file at each call, so that a changed password needs no restart.
+// The error is a *fault.Error and never holds the password.
+func (d Database) ConnString() (string, error) {
+	if d.DSN == "" || d.PasswordFile == "" {
+		return d.DSN, nil
+	}
+	u, err := url.Parse(d.DSN)
+	if err != nil {
+		return "", fault.Invalid("database.dsn", "must be a URL such as postgres://croft@localhost/croft")
+	}
+	st, err := os.Stat(string(d.PasswordFile))
+	if err != nil {
+		return "", unreadable(string(d.PasswordFile), err)
+	}
+	if st.Mode().Perm()&0o007 != 0 {
+		return "", fault.New(codes.Invalid, "%s: others can read the password: chmod o= it", d.PasswordFile)
+	}
+	text, err := readFile(string(d.PasswordFile))
+	if err != nil {
+		return "", err
+	}
+	password, _, _ := strings.Cut(string(text), "\n")
+	password = strings.TrimSuffix(password, "\r")
+	if password == "" {
+		return "", fault.New(codes.Invalid, "%s: its first line is empty, it must be the password", d.PasswordFile)
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String(), nil
+}
