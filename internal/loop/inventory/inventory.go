@@ -1,0 +1,59 @@
+// Package inventory tells the world what nodes and devices an engine offers.
+package inventory
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/world"
+)
+
+// Engine is the part of an engine that is asked.
+type Engine interface {
+	Inventory(ctx context.Context) (engine.Inventory, error)
+}
+
+// Loop is the loop.
+type Loop struct {
+	Port   loop.Port
+	Engine Engine
+	Period time.Duration
+	Log    *slog.Logger
+}
+
+// Run reports the inventory until ctx ends.
+func (l Loop) Run(ctx context.Context) { loop.Every(ctx, l.Log, "inventory", l.Period, l.Once) }
+
+// Once reports the inventory. An engine that can't be asked changes nothing.
+func (l Loop) Once(ctx context.Context) error {
+	inv, err := l.Engine.Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = l.Port.Command(ctx, Observed(inv))
+	return err
+}
+
+// Observed is the command that reports an inventory.
+func Observed(inv engine.Inventory) world.InventoryObserved {
+	var cmd world.InventoryObserved
+	for _, n := range inv.Nodes {
+		cmd.Nodes = append(cmd.Nodes, placement.Node{
+			Name: n.Name, CPU: n.CPU, Memory: n.Memory, Ready: n.Ready, Reason: n.Reason, Labels: n.Labels,
+		})
+	}
+	for _, d := range inv.Devices {
+		row := placement.Device{
+			UUID: d.UUID, Node: d.Node, Index: d.Index, Name: d.Name, Model: d.Model, CDI: d.CDI, Healthy: d.Healthy, Reason: d.Reason,
+		}
+		for _, p := range d.Foreign {
+			row.Foreign = append(row.Foreign, placement.Process{PID: p.PID, User: p.User, Command: p.Command})
+		}
+		cmd.Devices = append(cmd.Devices, row)
+	}
+	return cmd
+}

@@ -1,0 +1,203 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// Reconcile compares the world's active attempts with what the engine has, and
+// starts, signals, stops or removes what differs. It doesn't wait for the engine.
+func (r *Runner) Reconcile(ctx context.Context) {
+	w := r.cfg.Port.World()
+	wanted := map[engine.AttemptID]bool{}
+	for _, j := range w.Workload.Active.All() {
+		a := r.attempt(j)
+		wanted[a] = true
+		r.steer(ctx, w, a, j)
+	}
+	r.mu.Lock()
+	var left []engine.Status
+	for a, s := range r.seen {
+		if !wanted[a] {
+			left = append(left, s)
+		}
+	}
+	for a, t := range r.work {
+		if _, exists := r.seen[a]; !wanted[a] && !exists && !t.busy {
+			delete(r.work, a)
+		}
+	}
+	r.mu.Unlock()
+	for _, s := range left {
+		r.clean(ctx, w, s)
+	}
+}
+
+// steer brings one wanted attempt a step nearer to what the world says.
+func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, j *workload.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.task(a)
+	s, exists := r.seen[a]
+	if t.busy || time.Now().Before(t.retry) {
+		return
+	}
+	switch {
+	case exists && s.Phase == engine.PhaseExited:
+		// observed already, or about to be again
+		r.begin(ctx, a, t, func(ctx context.Context) error { return r.observe(ctx, s) })
+	case j.Attempt.Kill && !t.kill:
+		r.begin(ctx, a, t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
+	case j.State == workload.Stopping && !t.started && !exists && j.Attempt.Started == 0:
+		// stopped before it began: nothing is there, or Stop finds what is
+		r.begin(ctx, a, t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
+	case j.State == workload.Stopping && !t.term:
+		r.begin(ctx, a, t, func(ctx context.Context) error {
+			err := r.cfg.Engine.Signal(ctx, a, "TERM")
+			t.term = err == nil
+			return err
+		})
+	case j.Attempt.Signaled && !t.signaled && j.State == workload.Running:
+		r.begin(ctx, a, t, func(ctx context.Context) error {
+			err := r.cfg.Engine.Signal(ctx, a, j.Spec.Signal.Name)
+			t.signaled = err == nil
+			return err
+		})
+	case j.State == workload.Starting && !t.started:
+		r.begin(ctx, a, t, func(ctx context.Context) error { return r.start(ctx, w, j, a, t) })
+	}
+}
+
+func (r *Runner) task(a engine.AttemptID) *task {
+	t := r.work[a]
+	if t == nil {
+		t = &task{}
+		r.work[a] = t
+	}
+	return t
+}
+
+// begin runs one engine call for an attempt in the background; one that fails is
+// tried again after a growing pause. r.mu is held.
+func (r *Runner) begin(ctx context.Context, a engine.AttemptID, t *task, call func(context.Context) error) {
+	t.busy = true
+	go func() {
+		select {
+		case r.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		err := call(ctx)
+		<-r.slots
+		r.mu.Lock()
+		t.busy = false
+		if err != nil {
+			t.delay = min(max(2*t.delay, 100*time.Millisecond), 15*time.Second)
+			t.retry = time.Now().Add(t.delay)
+			time.AfterFunc(t.delay, r.poke)
+		} else {
+			t.delay = 0
+		}
+		r.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("engine call failed, will try again", "attempt", string(a), "error", err)
+		}
+		r.poke()
+	}()
+}
+
+// start makes the attempt run. An error that says it never will ends the job.
+func (r *Runner) start(ctx context.Context, w *world.World, j *workload.Job, a engine.AttemptID, t *task) error {
+	alloc, err := r.allocation(ctx, w, j)
+	if err == nil {
+		err = r.cfg.Engine.Start(ctx, alloc)
+	}
+	var never *engine.StartError
+	switch {
+	case err == nil:
+		t.started = true
+		if r.cfg.OnEnd != nil {
+			r.cfg.OnEnd(j.ID)
+		}
+		return nil
+	case errors.As(err, &never):
+		return r.command(ctx, world.JobFail{Job: j.ID, N: j.Attempt.N, Message: never.Message})
+	}
+	return err
+}
+
+// stop kills what is left of an attempt. If it never began there will be no exit
+// to see, so its end is reported here.
+func (r *Runner) stop(ctx context.Context, j *workload.Job, a engine.AttemptID, t *task) error {
+	if err := r.cfg.Engine.Stop(ctx, a); err != nil {
+		return err
+	}
+	t.kill, t.term = true, true
+	if j.Attempt.Started == 0 {
+		all, err := r.cfg.Engine.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			if s.Attempt == a {
+				return r.observe(ctx, s)
+			}
+		}
+		return r.command(ctx, world.JobObserved{Job: j.ID, N: j.Attempt.N, Exited: true, ExitCode: 137})
+	}
+	return nil
+}
+
+// clean deals with an attempt that should not run: the world ended it by a
+// command, or has never heard of it.
+func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
+	if !ended(w, s) {
+		r.mu.Lock()
+		known := r.strange[s.Attempt]
+		r.strange[s.Attempt] = true
+		r.mu.Unlock()
+		if !known {
+			r.cfg.Log.Error("quarantined: a container of this instance that no record knows; it is left alone", "attempt", string(s.Attempt), "job", s.Job, "account", s.Account)
+		}
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.task(s.Attempt)
+	if t.busy || time.Now().Before(t.retry) {
+		return
+	}
+	r.begin(ctx, s.Attempt, t, func(ctx context.Context) error {
+		if s.Phase != engine.PhaseExited {
+			if err := r.cfg.Engine.Stop(ctx, s.Attempt); err != nil {
+				return err
+			}
+		}
+		if err := r.cfg.Engine.Remove(ctx, s.Attempt); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		delete(r.seen, s.Attempt)
+		r.mu.Unlock()
+		if r.cfg.OnEnd != nil {
+			r.cfg.OnEnd(id.Job(s.Job))
+		}
+		return nil
+	})
+}
+
+// ended reports that the world knows the attempt and that it is over: its job was
+// handed out and is gone, or has a later attempt, or waits again.
+func ended(w *world.World, s engine.Status) bool {
+	if id.Job(s.Job) >= w.Workload.NextJob() {
+		return false
+	}
+	j, ok := w.Workload.Jobs.Get(id.Job(s.Job))
+	return !ok || s.N <= int(j.Attempt.N)
+}

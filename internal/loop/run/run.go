@@ -1,0 +1,267 @@
+// Package run makes the engine run what the world says should run, and tells the
+// world what the engine saw. It only repeats idempotent calls: a server killed
+// between any two of them finds the difference again when it starts.
+//
+// Unknown is never ended: nothing is concluded while the engine can't be asked,
+// and an attempt that nobody knows is left alone and reported.
+package run
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// Config of a Runner.
+type Config struct {
+	Port   loop.Port
+	Engine engine.Engine
+	People People
+	Paths  Paths
+	// Instance is the installation's UUID: containers of another are not ours.
+	Instance string
+	Resync   time.Duration // between full listings
+	Parallel int           // starts at a time
+	// Site is what every job's environment has besides its own.
+	Site Site
+	// OnEnd is told of a job that left the world or started, to forget what is
+	// kept for it.
+	OnEnd func(id.Job)
+	Log   *slog.Logger
+}
+
+// Runner is the loop.
+type Runner struct {
+	cfg   Config
+	slots chan struct{}
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	seen    map[engine.AttemptID]engine.Status
+	absent  map[engine.AttemptID]int // full listings without it, in a row
+	work    map[engine.AttemptID]*task
+	strange map[engine.AttemptID]bool // known to nobody: quarantined
+	lost    error                     // why the engine can't be asked
+	fails   int
+}
+
+// task is what was asked of the engine for one attempt in this life of the server.
+type task struct {
+	busy     bool
+	started  bool
+	signaled bool
+	term     bool
+	kill     bool
+	retry    time.Time
+	delay    time.Duration
+}
+
+// New returns a runner.
+func New(cfg Config) *Runner {
+	return &Runner{
+		cfg: cfg, slots: make(chan struct{}, max(cfg.Parallel, 1)), wake: make(chan struct{}, 1),
+		seen: map[engine.AttemptID]engine.Status{}, absent: map[engine.AttemptID]int{},
+		work: map[engine.AttemptID]*task{}, strange: map[engine.AttemptID]bool{},
+	}
+}
+
+// Run reconciles until ctx ends.
+func (r *Runner) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { r.watch(ctx) })
+	resync := time.NewTicker(r.cfg.Resync)
+	defer resync.Stop()
+	r.list(ctx)
+	for {
+		changed := r.cfg.Port.Changed()
+		r.Reconcile(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-r.wake:
+		case <-resync.C:
+			r.list(ctx)
+		}
+	}
+}
+
+// poke asks for another reconciliation.
+func (r *Runner) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Lost says why the engine can't be asked, nil when it can.
+func (r *Runner) Lost() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
+}
+
+// Strange counts attempts of this instance that the world has no record of.
+func (r *Runner) Strange() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.strange)
+}
+
+// watch follows the engine's events; where it breaks off, a full listing repairs.
+func (r *Runner) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		events, err := r.cfg.Engine.Watch(ctx)
+		if err == nil {
+			for s := range events {
+				r.observe(ctx, s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		r.list(ctx)
+	}
+}
+
+// lostAfter is how many full listings in a row must fail, or lack an attempt,
+// before anything is said about it.
+const lostAfter = 2
+
+// list asks for everything that exists.
+func (r *Runner) list(ctx context.Context) {
+	all, err := r.cfg.Engine.List(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	r.contact(ctx, err)
+	if err != nil {
+		return
+	}
+	now := map[engine.AttemptID]bool{}
+	for _, s := range all {
+		if s.Instance == r.cfg.Instance {
+			now[s.Attempt] = true
+			r.observe(ctx, s)
+		}
+	}
+	r.mu.Lock()
+	for a := range r.seen {
+		if !now[a] {
+			delete(r.seen, a)
+		}
+	}
+	for a := range r.strange {
+		if !now[a] {
+			delete(r.strange, a)
+		}
+	}
+	r.mu.Unlock()
+	r.missing(ctx, now)
+}
+
+// contact records when the engine stops or begins to answer.
+func (r *Runner) contact(ctx context.Context, err error) {
+	r.mu.Lock()
+	var tell *bool
+	lost := err != nil
+	if lost {
+		r.fails++
+		if r.fails >= lostAfter && r.lost == nil {
+			r.lost, tell = err, &lost
+		}
+	} else {
+		if r.lost != nil || r.fails > 0 {
+			tell = &lost
+		}
+		r.fails, r.lost = 0, nil
+	}
+	r.mu.Unlock()
+	if err != nil {
+		r.cfg.Log.Warn("the runtime can't be asked", "error", err)
+		time.AfterFunc(time.Second, func() { r.list(ctx) })
+	}
+	if tell != nil {
+		r.command(ctx, world.Contact{Lost: *tell})
+	}
+}
+
+// missing reports attempts that ran and that a complete listing no longer has,
+// twice in a row.
+func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool) {
+	for _, j := range r.cfg.Port.World().Workload.Active.All() {
+		a := r.attempt(j)
+		r.mu.Lock()
+		if now[a] || j.Attempt.Started == 0 {
+			delete(r.absent, a)
+			r.mu.Unlock()
+			continue
+		}
+		r.absent[a]++
+		gone := r.absent[a] >= lostAfter
+		r.mu.Unlock()
+		if gone {
+			r.command(ctx, world.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
+		} else {
+			time.AfterFunc(time.Second, func() { r.list(ctx) })
+		}
+	}
+}
+
+func (r *Runner) attempt(j *workload.Job) engine.AttemptID {
+	return engine.AttemptID(id.Attempt{Job: j.ID, N: j.Attempt.N}.Engine(r.cfg.Instance))
+}
+
+// observe notes a status and passes on what the world doesn't know yet.
+func (r *Runner) observe(ctx context.Context, s engine.Status) error {
+	if s.Instance != r.cfg.Instance {
+		return nil
+	}
+	r.mu.Lock()
+	r.seen[s.Attempt] = s
+	delete(r.absent, s.Attempt)
+	r.mu.Unlock()
+	j, ok := r.cfg.Port.World().Workload.Jobs.Get(id.Job(s.Job))
+	if !ok || int(j.Attempt.N) != s.N || !workload.RulesOf(j.State).Running {
+		r.poke()
+		return nil
+	}
+	cmd := world.JobObserved{Job: j.ID, N: j.Attempt.N, Started: nanos(s.Started)}
+	switch {
+	case s.Phase == engine.PhaseExited:
+		cmd.Exited, cmd.Finished, cmd.ExitCode, cmd.OOM, cmd.Failure = true, nanos(s.Finished), int32(s.ExitCode), s.OutOfMemory, s.Failure
+	case s.Phase == engine.PhaseRunning && (j.Attempt.Started == 0 || j.Attempt.Lost != 0):
+		cmd.Running = true
+	default:
+		return nil
+	}
+	return r.command(ctx, cmd)
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// command carries out a command and logs what it can't: the state that asked for
+// it is still there, so it is asked again.
+func (r *Runner) command(ctx context.Context, cmd world.Command) error {
+	_, err := r.cfg.Port.Command(ctx, cmd)
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Warn("command failed, will try again", "command", cmd.Kind(), "error", err)
+		time.AfterFunc(time.Second, r.poke)
+	}
+	return err
+}
