@@ -119,21 +119,17 @@ func (p *Posting) Correct(paid []Part, amount money.Micros, who Payer) (out []Ch
 func (p *Posting) Return(s *State, parts []Part, who Payer) []Change {
 	var out []Change
 	for _, part := range parts {
-		to := part.Source
-		if s.closedFor(part.Source, p.At) {
-			to = Expired
-		}
-		out = append(out, p.transfer(Deposit(who.Job, part.Source), to, part.Amount, KindReturn, who)...)
+		out = append(out, p.transfer(Deposit(who.Job, part.Source), s.home(part.Source, p.At), part.Amount, KindReturn, who)...)
 	}
 	return out
 }
 
-// Refund gives money that was charged back to its sources, out of the platform's
-// own funds when from is Platform, and notes the loss as waste.
-func (p *Posting) Refund(parts []Part, cause Cause, who Payer) []Change {
+// Refund gives money that was charged back to its sources, as Return does, and
+// notes the loss as waste that the platform bears.
+func (p *Posting) Refund(s *State, parts []Part, cause Cause, who Payer) []Change {
 	var out []Change
 	for _, part := range parts {
-		out = append(out, p.transfer(Spent(who.Account), part.Source, part.Amount, KindRefund, who)...)
+		out = append(out, p.transfer(Spent(who.Account), s.home(part.Source, p.At), part.Amount, KindRefund, who)...)
 		out = append(out, p.transfer(Platform, Waste(cause), part.Amount, KindWaste, who)...)
 	}
 	return out
@@ -149,6 +145,14 @@ func (p *Posting) Expire(s *State, g Grant) []Change {
 	g.Expired = true
 	rest := s.Balance(OfGrant(g.ID))
 	return append([]Change{GrantSet{g}}, p.transfer(OfGrant(g.ID), Expired, rest, KindExpire, Payer{Account: g.Account})...)
+}
+
+// home is where money that came from source goes back to.
+func (s *State) home(source Account, at int64) Account {
+	if s.closedFor(source, at) {
+		return Expired
+	}
+	return source
 }
 
 // closedFor reports whether a source no longer takes money back.

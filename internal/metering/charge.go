@@ -105,7 +105,8 @@ func Left(j *workload.Job) money.Micros {
 }
 
 // Post charges what the current attempt of j has accrued up to now and isn't
-// posted yet. j is the caller's own copy.
+// posted yet. What the deposit lacks is posted as the platform's loss, once: when
+// the attempt has ended. j is the caller's own copy.
 func Post(p *ledger.Posting, cat *catalog.State, j *workload.Job, now int64) ([]ledger.Change, error) {
 	cost, err := Accrued(cat, j, j.Attempt, now)
 	if err != nil {
@@ -126,7 +127,10 @@ func Post(p *ledger.Posting, cat *catalog.State, j *workload.Job, now int64) ([]
 	}
 	j.Attempt.Posted += due - over
 	j.Charged += due - over
-	return append(out, p.Lost(ledger.CauseEnding, over, payer(j))...), nil
+	if j.Attempt.Ended != 0 {
+		out = append(out, p.Lost(ledger.CauseEnding, over, payer(j))...)
+	}
+	return out, nil
 }
 
 // correct takes back what was posted beyond the attempt's real end.
@@ -147,7 +151,7 @@ func correct(p *ledger.Posting, j *workload.Job, amount money.Micros) []ledger.C
 }
 
 // Refund gives back what the current attempt was charged.
-func Refund(p *ledger.Posting, j *workload.Job, cause ledger.Cause) []ledger.Change {
+func Refund(p *ledger.Posting, led *ledger.State, j *workload.Job, cause ledger.Cause) []ledger.Change {
 	var back []ledger.Part
 	j.Sources = slices.Clone(j.Sources)
 	for i, s := range j.Sources {
@@ -157,7 +161,7 @@ func Refund(p *ledger.Posting, j *workload.Job, cause ledger.Cause) []ledger.Cha
 	j.Refunded += j.Attempt.Posted
 	j.Charged -= j.Attempt.Posted
 	j.Attempt.Posted = 0
-	return p.Refund(back, cause, payer(j))
+	return p.Refund(led, back, cause, payer(j))
 }
 
 // Close returns what is left of j's deposit.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -31,9 +32,13 @@ const (
 	maxTime    = int64(10*365*24*3600) * 1e9
 	maxSignal  = int64(24*3600) * 1e9
 	maxPrio    = 1_000_000
-	minMemory  = 4 << 20 // what a container needs to start at all
-	minCPU     = 10      // milli-cores
 	defaultSig = int64(60) * 1e9
+)
+
+// The least that a container needs to start at all.
+const (
+	MinCPU    = 10      // milli-cores
+	MinMemory = 4 << 20 // bytes
 )
 
 var (
@@ -42,8 +47,8 @@ var (
 	label     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 )
 
-// Signals that may be asked for, by name without SIG.
-var Signals = []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "WINCH", "ALRM"}
+// signals that may be asked for, by name without SIG.
+var signals = []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "WINCH", "ALRM"}
 
 var requeueCauses = []string{"node", "preempt", "timeout"}
 
@@ -81,7 +86,7 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if !slices.Contains([]string{"missing", "always", "never"}, s.Pull) {
 		p.bad.Add("pull", "must be missing, always or never")
 	}
-	if !utf8.ValidString(s.Name) || len(s.Name) > 200 || strings.ContainsFunc(s.Name, unicode.IsControl) {
+	if !utf8.ValidString(s.Name) || len(s.Name) > 200 || strings.ContainsFunc(s.Name, unprintable) {
 		p.bad.Add("name", "must be at most 200 bytes of printable text on one line")
 	}
 	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"model", in.Model}} {
@@ -118,7 +123,8 @@ func (p *parser) program(s *Spec) {
 	if len(s.Env) > maxEnv {
 		p.bad.Add("env", "has more than %d variables", maxEnv)
 	}
-	for k, v := range s.Env {
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		v := s.Env[k]
 		total += len(k) + len(v)
 		if !envName.MatchString(k) {
 			p.bad.Add("env", "%q isn't a variable name", clip(k))
@@ -136,8 +142,8 @@ func (p *parser) program(s *Spec) {
 
 func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 	s.GPU = p.amount("gpu", in.GPU, quantity.ParseCount, 0, 0, maxGPU, "a whole number of devices, e.g. 1")
-	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, minCPU, maxCPU, "cores, e.g. 8 or 0.5")
-	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, minMemory, 1<<60, "an amount such as 64G, at least 4M")
+	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, MinCPU, maxCPU, "cores, e.g. 8 or 0.5")
+	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, MinMemory, 1<<60, "an amount such as 64G, at least 4M")
 	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, maxTime, "a span such as 2h or 90m, at least 1s")
 	s.Grace = p.amount("grace", in.Grace, quantity.ParseDuration, 0, 0, maxTime, "a span such as 30s")
 	if def.MaxGrace > 0 && s.Grace > def.MaxGrace {
@@ -211,8 +217,8 @@ func (p *parser) signal(in string) Signal {
 		return Signal{}
 	}
 	name, at, timed := strings.Cut(strings.TrimPrefix(strings.ToUpper(in), "SIG"), "@")
-	if !slices.Contains(Signals, name) {
-		p.bad.Add("signal", "%q isn't one of %s: write e.g. USR1@120", clip(in), strings.Join(Signals, " "))
+	if !slices.Contains(signals, name) {
+		p.bad.Add("signal", "%q isn't one of %s: write e.g. USR1@120", clip(in), strings.Join(signals, " "))
 		return Signal{}
 	}
 	before := defaultSig
@@ -256,12 +262,18 @@ func nameOf(s Spec) string {
 	}
 	name, _, _ = strings.Cut(path.Base(name), "@")
 	name = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unprintable(r) {
 			return -1
 		}
 		return r
 	}, name)
 	return clip(name)
+}
+
+// unprintable reports whether r would break or turn round the line that it is
+// printed on.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 func clip(s string) string {

@@ -23,7 +23,7 @@ func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome 
 	var err error
 	if metering.PlatformFault(j.Attempt) {
 		b.As = ledger.CauseDown
-		money = metering.Refund(p, j, ledger.CauseDown)
+		money = metering.Refund(p, &w.Ledger, j, ledger.CauseDown)
 	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
 		return Outcome{}, err
 	}

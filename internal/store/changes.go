@@ -1,0 +1,132 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// A new kind of change has its place in this file alone: where its row is put, and
+// what it is called in the log.
+
+// add puts the row of a change.
+func (b *batchRows) add(c world.Change) error {
+	switch c := c.(type) {
+	case tenancy.AccountSet:
+		return b.accounts.put(&c.Row)
+	case tenancy.UserSet:
+		return b.persons.put(&c.Row)
+	case tenancy.MemberSet:
+		return b.members.put(&c.Row)
+	case tenancy.TokenSet:
+		return b.tokens.put(&c.Row)
+	case catalog.PartitionSet:
+		return b.partitions.put(&c.Row)
+	case catalog.QoSSet:
+		return b.qualities.put(&c.Row)
+	case catalog.PriceSet:
+		return b.prices.put(&c.Row)
+	case limits.LimitSet:
+		return b.bounds.put(&c.Row)
+	case ledger.GrantSet:
+		return b.grants.put(&c.Row)
+	case ledger.Posted:
+		return b.transfers.put(&c.Row)
+	case ledger.TileSet:
+		return b.tiles.put(&c.Row)
+	case workload.JobSet:
+		return b.jobs.put(c.Row)
+	case workload.RefusalSet:
+		return b.refusals.put(c.Row)
+	case placement.NodeSet:
+		return b.nodes.put(&c.Row)
+	case placement.DeviceSet:
+		return b.devices.put(&c.Row)
+	case placement.MaintenanceSet:
+		return b.windows.put(&c.Row)
+	case world.SiteSet:
+		return b.site(c.Row)
+	case world.KeySet:
+		return nil // columns of the log row
+	}
+	return fmt.Errorf("a change that no table takes: %T", c)
+}
+
+func (b *batchRows) site(row world.Site) error {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	return b.settings.put(&setting{settingSite, string(text)})
+}
+
+// Touched names the rows that changes put, "job:118 transfer:55", each once, for
+// the log.
+func Touched(changes []world.Change) string {
+	var b []byte
+	seen := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		name := nameOf(c)
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, name...)
+	}
+	return string(b)
+}
+
+func nameOf(c world.Change) string {
+	switch c := c.(type) {
+	case tenancy.AccountSet:
+		return numbered("account", c.Row.ID)
+	case tenancy.UserSet:
+		return numbered("user", c.Row.ID)
+	case tenancy.MemberSet:
+		return numbered(numbered("member", c.Row.Account), c.Row.User)
+	case tenancy.TokenSet:
+		return numbered("token", c.Row.ID)
+	case catalog.PartitionSet:
+		return "partition:" + c.Row.Name
+	case catalog.QoSSet:
+		return "qos:" + c.Row.Name
+	case catalog.PriceSet:
+		return numbered("price", c.Row.ID)
+	case limits.LimitSet:
+		return numbered("limit", c.Row.ID)
+	case ledger.GrantSet:
+		return numbered("grant", c.Row.ID)
+	case ledger.Posted:
+		return numbered("transfer", c.Row.ID)
+	case ledger.TileSet:
+		return numbered("tile:"+c.Row.Device, c.Row.From)
+	case workload.JobSet:
+		return numbered("job", c.Row.ID)
+	case workload.RefusalSet:
+		return numbered("refusal", c.Row.ID)
+	case placement.NodeSet:
+		return "node:" + c.Row.Name
+	case placement.DeviceSet:
+		return "device:" + c.Row.UUID
+	case placement.MaintenanceSet:
+		return numbered("maintenance", c.Row.ID)
+	case world.SiteSet:
+		return "site"
+	}
+	return ""
+}
+
+func numbered[T ~int64](kind string, n T) string {
+	return kind + ":" + strconv.FormatInt(int64(n), 10)
+}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BoundPages makes the disk full beyond the database's present size and so many
+// pages, until the function that it returns is called.
+func BoundPages(tb testing.TB, s *Store, more int) (restore func()) {
+	tb.Helper()
+	var pages int
+	if err := s.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		tb.Fatal(err)
+	}
+	set := func(n int) {
+		if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	set(pages + more)
+	return func() { set(1 << 30) }
+}
+
+// ImpatientFor makes the store wait for no lock.
+func ImpatientFor(tb testing.TB, s *Store) {
+	tb.Helper()
+	if _, err := s.write.Exec("PRAGMA busy_timeout = 1"); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// LoseSession breaks the leader's session, as if its process had gone: the lease
+// isn't renewed any more and the lock is free.
+func LoseSession(tb testing.TB, s *Store) {
+	tb.Helper()
+	l := s.lead.(*sessionLead)
+	if err := l.db.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	_ = l.conn.Close()
+}

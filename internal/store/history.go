@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/store/chain"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// where collects the conditions of a query with their arguments.
+type where struct {
+	text []string
+	args []any
+}
+
+// add appends a condition in which each ? stands for the next argument.
+func (w *where) add(condition string, args ...any) {
+	for _, a := range args {
+		w.args = append(w.args, a)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(w.args)), 1)
+	}
+	w.text = append(w.text, condition)
+}
+
+// in appends "column IN (…)".
+func in[T ~int64 | ~string](w *where, column string, values []T) {
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
+	}
+	w.add(column+" IN (?"+strings.Repeat(", ?", len(values)-1)+")", args...)
+}
+
+// page ends the query; a limit of 0 is no limit.
+func (w *where) page(order string, limit int) string {
+	text := "ORDER BY " + order
+	if len(w.text) > 0 {
+		text = "WHERE " + strings.Join(w.text, " AND ") + " " + text
+	}
+	if limit > 0 {
+		text += fmt.Sprintf(" LIMIT %d", limit)
+	}
+	return text
+}
+
+// Job returns a job, ended or not; ErrNotFound.
+func (s *Store) Job(ctx context.Context, job id.Job) (*workload.Job, error) {
+	all, err := jobs().all(ctx, s.read, "WHERE id = $1", int64(job))
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("job %d: %w", job, ErrNotFound)
+	}
+	return &all[0], nil
+}
+
+// JobFilter narrows a list of jobs; what is zero doesn't.
+type JobFilter struct {
+	Accounts []id.Account // any of these
+	User     id.User
+	States   []workload.JobState // any of these
+	Before   id.Job              // ids below it: the last of the page before
+}
+
+// Jobs lists jobs, the newest first, at most limit.
+func (s *Store) Jobs(ctx context.Context, f JobFilter, limit int) ([]workload.Job, error) {
+	w := f.where()
+	return jobs().all(ctx, s.read, w.page("id DESC", limit), w.args...)
+}
+
+func (f JobFilter) where() (w where) {
+	if len(f.Accounts) > 0 {
+		in(&w, "account", f.Accounts)
+	}
+	if f.User != 0 {
+		w.add("person = ?", int64(f.User))
+	}
+	if len(f.States) > 0 {
+		in(&w, "state", f.States)
+	}
+	if f.Before != 0 {
+		w.add("id < ?", int64(f.Before))
+	}
+	return w
+}
+
+// Refusal returns a refused request; ErrNotFound.
+func (s *Store) Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error) {
+	all, err := refusals().all(ctx, s.read, "WHERE id = $1", int64(refusal))
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("refusal %d: %w", refusal, ErrNotFound)
+	}
+	return &all[0], nil
+}
+
+// TransferFilter narrows a list of transfers; what is zero doesn't.
+type TransferFilter struct {
+	Ledger  ledger.Account // on either side
+	Job     id.Job
+	Account id.Account // concerned
+	After   id.Transfer
+}
+
+// Transfers lists transfers by id, at most limit.
+func (s *Store) Transfers(ctx context.Context, f TransferFilter, limit int) ([]ledger.Transfer, error) {
+	w := f.where()
+	return transfers().all(ctx, s.read, w.page("id", limit), w.args...)
+}
+
+func (f TransferFilter) where() (w where) {
+	if f.Ledger != "" {
+		w.touching(f.Ledger)
+	}
+	if f.Job != 0 {
+		w.add("job <> 0 AND job = ?", int64(f.Job))
+	}
+	if f.Account != 0 {
+		w.add("account <> 0 AND account = ?", int64(f.Account))
+	}
+	if f.After != 0 {
+		w.add("id > ?", int64(f.After))
+	}
+	return w
+}
+
+// touching narrows to the transfers of a ledger account. The conditions beside the
+// names are those of the indexes.
+func (w *where) touching(a ledger.Account) {
+	if rest, ok := strings.CutPrefix(string(a), "deposit:"); ok {
+		number, _, _ := strings.Cut(rest, ":")
+		job, _ := id.ParseJob(number) // 0: there is no such deposit
+		w.add("job <> 0 AND job = ? AND (source = ? OR target = ?)", int64(job), string(a), string(a))
+		return
+	}
+	w.add(`id IN (SELECT id FROM transfer WHERE source = ? AND source NOT LIKE 'deposit:%'
+		UNION ALL SELECT id FROM transfer WHERE target = ? AND target NOT LIKE 'deposit:%')`, string(a), string(a))
+}
+
+// TileFilter narrows a list of tiles; what is zero doesn't.
+type TileFilter struct {
+	From, To int64 // ns: tiles that overlap [From, To); To 0: no end
+	Node     string
+	Job      id.Job
+}
+
+// Tiles lists tiles by start and device, at most limit.
+func (s *Store) Tiles(ctx context.Context, f TileFilter, limit int) ([]ledger.Tile, error) {
+	w := f.where()
+	return tiles().all(ctx, s.read, w.page("starts, device", limit), w.args...)
+}
+
+func (f TileFilter) where() (w where) {
+	if f.From != 0 {
+		w.add("(ends = 0 OR ends > ?)", f.From)
+	}
+	if f.To != 0 {
+		w.add("starts < ?", f.To)
+	}
+	if f.Node != "" {
+		w.add("node = ?", f.Node)
+	}
+	if f.Job != 0 {
+		w.add("job <> 0 AND job = ?", int64(f.Job))
+	}
+	return w
+}
+
+// LogFilter narrows a list of log rows; what is zero doesn't.
+type LogFilter struct {
+	After int64 // seq
+	Job   id.Job
+}
+
+// Log lists log rows by seq, at most limit.
+func (s *Store) Log(ctx context.Context, f LogFilter, limit int) ([]world.Entry, error) {
+	w := f.where()
+	var out []world.Entry
+	err := logRows().each(ctx, s.read, w.page("seq", limit), w.args, func(r *logRow) error {
+		out = append(out, r.entry())
+		return nil
+	})
+	return out, err
+}
+
+func (f LogFilter) where() (w where) {
+	if f.After != 0 {
+		w.add("seq > ?", f.After)
+	}
+	if f.Job != 0 {
+		w.add("job <> 0 AND job = ?", int64(f.Job))
+	}
+	return w
+}
+
+// Sum is what a ledger account's transfers come to.
+type Sum struct {
+	Account ledger.Account
+	Sum     money.Micros
+}
+
+// SumByAccount adds up all transfers by ledger account, in order of name, without
+// those that come to zero.
+func (s *Store) SumByAccount(ctx context.Context) ([]Sum, error) {
+	var out []Sum
+	err := sums(ctx, s.read, func(a ledger.Account, sum money.Micros) { out = append(out, Sum{a, sum}) })
+	return out, err
+}
+
+// VerifyChain reads the whole log and checks every row's hash and its place. It
+// returns how many rows are right; the error of the first that isn't is a
+// *chain.Break. Rows that were cut off the end show only against a Seq and hash
+// that are known from elsewhere, such as the world's.
+func (s *Store) VerifyChain(ctx context.Context) (rows int64, err error) {
+	var v chain.Verifier
+	err = logRows().each(ctx, s.read, "ORDER BY seq", nil, func(r *logRow) error { return v.Next(r.entry()) })
+	return v.Seq(), err
+}

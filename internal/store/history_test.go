@@ -1,0 +1,210 @@
+package store_test
+
+import (
+	"testing"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+func TestJobs(t *testing.T) {
+	job := func(n id.Job, account id.Account, user id.User, state workload.JobState) world.Change {
+		return workload.JobSet{Row: &workload.Job{ID: n, Account: account, User: user, State: state, Path: []id.Account{account}}}
+	}
+	tests := map[string]struct {
+		filter store.JobFilter
+		limit  int
+		want   []id.Job
+	}{
+		"all":           {store.JobFilter{}, 0, []id.Job{5, 4, 3, 2, 1}},
+		"first page":    {store.JobFilter{}, 2, []id.Job{5, 4}},
+		"next page":     {store.JobFilter{Before: 4}, 2, []id.Job{3, 2}},
+		"an account":    {store.JobFilter{Accounts: []id.Account{1}}, 9, []id.Job{4, 3, 1}},
+		"two accounts":  {store.JobFilter{Accounts: []id.Account{2, 3}}, 9, []id.Job{5, 2}},
+		"a user":        {store.JobFilter{User: 11}, 9, []id.Job{4, 2, 1}},
+		"states":        {store.JobFilter{States: []workload.JobState{workload.Queued, workload.Ended}}, 9, []id.Job{4, 2, 1}},
+		"live":          {store.JobFilter{States: []workload.JobState{workload.Running}}, 9, []id.Job{5, 3}},
+		"all at once":   {store.JobFilter{Accounts: []id.Account{1}, User: 11, States: []workload.JobState{workload.Queued}, Before: 4}, 9, []id.Job{1}},
+		"nothing there": {store.JobFilter{User: 99}, 9, nil},
+	}
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.commit(job(1, 1, 11, workload.Queued), job(2, 2, 11, workload.Ended), job(3, 1, 12, workload.Running),
+			job(4, 1, 11, workload.Ended), job(5, 3, 13, workload.Running))
+		for name, tt := range tests {
+			t.Run(name, func(t *testing.T) {
+				all, err := f.store.Jobs(t.Context(), tt.filter, tt.limit)
+				var got []id.Job
+				for _, j := range all {
+					got = append(got, j.ID)
+				}
+				check(t, "jobs", got, tt.want, err)
+			})
+		}
+	})
+}
+
+// money of one grant: 100 given; job 1 of user 11 sets aside 30, is charged 20, gets
+// 10 back and later 5 refunded; job 2 of user 12 has 40 set aside and is charged 15.
+func moves() []ledger.Transfer {
+	deposit1, deposit2 := ledger.Deposit(1, ledger.OfGrant(7)), ledger.Deposit(2, ledger.OfGrant(7))
+	all := []ledger.Transfer{
+		{At: 100, From: ledger.Platform, To: ledger.OfGrant(7), Amount: 100, Kind: ledger.KindGrant, Account: 1},
+		{At: 200, From: ledger.OfGrant(7), To: deposit1, Amount: 30, Kind: ledger.KindDeposit, Job: 1, Account: 1, User: 11},
+		{At: 300, From: deposit1, To: ledger.Spent(1), Amount: 20, Kind: ledger.KindCharge, Job: 1, Attempt: 1, Account: 1, User: 11},
+		{At: 300, From: deposit1, To: ledger.OfGrant(7), Amount: 10, Kind: ledger.KindReturn, Job: 1, Account: 1, User: 11},
+		{At: 400, From: ledger.OfGrant(7), To: deposit2, Amount: 40, Kind: ledger.KindDeposit, Job: 2, Account: 1, User: 12},
+		{At: 500, From: deposit2, To: ledger.Spent(1), Amount: 15, Kind: ledger.KindCharge, Job: 2, Attempt: 1, Account: 1, User: 12},
+		{At: 600, From: ledger.Spent(1), To: ledger.OfGrant(7), Amount: 5, Kind: ledger.KindRefund, Job: 1, Account: 1, User: 11},
+		{At: 700, From: ledger.Platform, To: ledger.Waste(ledger.CauseIdle), Amount: 3, Kind: ledger.KindWaste},
+		// another grant and account
+		{At: 300, From: ledger.Platform, To: ledger.OfGrant(17), Amount: 50, Kind: ledger.KindGrant, Account: 2},
+		{At: 350, From: ledger.OfGrant(17), To: ledger.Spent(2), Amount: 50, Kind: ledger.KindCharge, Account: 2, User: 11, Job: 3},
+	}
+	for i := range all {
+		all[i].ID = id.Transfer(i + 1)
+	}
+	return all
+}
+
+func (f *fixture) commitMoves() []ledger.Transfer {
+	f.t.Helper()
+	all := moves()
+	changes := []world.Change{
+		ledger.GrantSet{Row: ledger.Grant{ID: 7, Account: 1, Amount: 100}}, ledger.GrantSet{Row: ledger.Grant{ID: 8, Account: 1}},
+		ledger.GrantSet{Row: ledger.Grant{ID: 17, Account: 2, Amount: 50}},
+	}
+	for _, m := range all {
+		changes = append(changes, ledger.Posted{Row: m})
+	}
+	f.commit(changes...)
+	return all
+}
+
+func TestTransfers(t *testing.T) {
+	tests := map[string]struct {
+		filter store.TransferFilter
+		limit  int
+		want   []id.Transfer
+	}{
+		"all":              {store.TransferFilter{}, 0, []id.Transfer{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+		"page":             {store.TransferFilter{After: 4}, 2, []id.Transfer{5, 6}},
+		"a ledger account": {store.TransferFilter{Ledger: ledger.Spent(1)}, 9, []id.Transfer{3, 6, 7}},
+		"a deposit":        {store.TransferFilter{Ledger: ledger.Deposit(1, ledger.OfGrant(7))}, 9, []id.Transfer{2, 3, 4}},
+		"no deposit":       {store.TransferFilter{Ledger: "deposit:x"}, 9, nil},
+		"a job":            {store.TransferFilter{Job: 2}, 9, []id.Transfer{5, 6}},
+		"an account":       {store.TransferFilter{Account: 2}, 9, []id.Transfer{9, 10}},
+	}
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.commitMoves()
+		f.checkLoad()
+		for name, tt := range tests {
+			t.Run(name, func(t *testing.T) {
+				all, err := f.store.Transfers(t.Context(), tt.filter, tt.limit)
+				var got []id.Transfer
+				for _, m := range all {
+					got = append(got, m.ID)
+				}
+				check(t, "transfers", got, tt.want, err)
+			})
+		}
+	})
+}
+
+func TestStatement(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.commitMoves()
+		period := store.Period{From: 300, To: 600}
+
+		uses, err := f.store.GrantUses(t.Context(), 1, period)
+		check(t, "grants", uses, []store.GrantUse{
+			{Grant: ledger.Grant{ID: 7, Account: 1, Amount: 100}, Moves: []store.Move{
+				{Kind: ledger.KindCharge, Period: 35, Ever: 35},
+				{Kind: ledger.KindDeposit, Period: 40, Ever: 70},
+				{Kind: ledger.KindGrant, Period: 0, Ever: 100},
+				{Kind: ledger.KindReturn, Period: 10, Ever: 10},
+			}},
+			{Grant: ledger.Grant{ID: 8, Account: 1}},
+		}, err)
+
+		charges, err := f.store.Charges(t.Context(), 1, store.Period{From: 300, To: 700})
+		check(t, "charges", charges, []store.Charge{
+			{User: 11, Kind: ledger.KindCharge, Amount: 20, Jobs: 1},
+			{User: 11, Kind: ledger.KindRefund, Amount: 5, Jobs: 1},
+			{User: 12, Kind: ledger.KindCharge, Amount: 15, Jobs: 1},
+		}, err)
+
+		sums, err := f.store.SumByAccount(t.Context())
+		var want []store.Sum
+		for a, m := range f.world.Ledger.Balances {
+			want = append(want, store.Sum{Account: a, Sum: m})
+		}
+		check(t, "sums", sums, want, err)
+		var total money.Micros
+		for _, s := range sums {
+			total += s.Sum
+		}
+		if total != 0 {
+			t.Errorf("the books don't balance: %d", total)
+		}
+	})
+}
+
+const second = int64(1e9)
+
+func TestDeviceTime(t *testing.T) {
+	tile := func(device, node string, from, to int64, cause ledger.Cause, account id.Account, user id.User) world.Change {
+		return ledger.TileSet{Row: ledger.Tile{
+			Device: device, Node: node, Model: "a100", From: from, To: to, Milli: 1000, Cause: cause, Account: account, User: user,
+		}}
+	}
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.commit(
+			tile("d1", "n1", 0, 10*second, ledger.CauseIdle, 0, 0),
+			tile("d1", "n1", 10*second, 25*second+600, ledger.CauseUsed, 1, 11),
+			tile("d1", "n1", 25*second+600, 0, ledger.CauseIdle, 0, 0), // open
+			tile("d2", "n2", 12*second, 13*second-1, ledger.CauseUsed, 1, 11),
+			tile("d2", "n2", 13*second-1, 14*second, ledger.CauseUsed, 1, 12),
+			tile("d2", "n2", 90*second, 0, ledger.CauseDown, 0, 0), // begins after the period
+		)
+		period := store.Period{From: 5 * second, To: 30 * second}
+		machine, err := f.store.MachineTime(t.Context(), "", period)
+		check(t, "machine", machine, []store.DeviceTime{
+			{Node: "n1", Cause: ledger.CauseIdle, Model: "a100", Milli: 1000, Seconds: 9, Nanos: 1e9 - 600},
+			{Node: "n1", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 15, Nanos: 600},
+			{Node: "n2", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 2},
+		}, err)
+		one, err := f.store.MachineTime(t.Context(), "n2", store.Period{From: 0, To: 13 * second})
+		check(t, "one node", one, []store.DeviceTime{
+			{Node: "n2", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 1},
+		}, err)
+		account, err := f.store.AccountTime(t.Context(), 1, period)
+		check(t, "account", account, []store.DeviceTime{
+			{Cause: ledger.CauseUsed, User: 11, Model: "a100", Milli: 1000, Seconds: 16, Nanos: 599},
+			{Cause: ledger.CauseUsed, User: 12, Model: "a100", Milli: 1000, Seconds: 1, Nanos: 1},
+		}, err)
+		tiles, err := f.store.Tiles(t.Context(), store.TileFilter{From: 13 * second, To: 26 * second, Node: "n1"}, 9)
+		var from []int64
+		for _, x := range tiles {
+			from = append(from, x.From)
+		}
+		check(t, "tiles", from, []int64{10 * second, 25*second + 600}, err)
+	})
+}
+
+func TestLog(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for range 5 {
+			f.commit()
+		}
+		var got []int64
+		all, err := f.store.Log(t.Context(), store.LogFilter{After: 1}, 3)
+		for _, e := range all {
+			got = append(got, e.Seq)
+		}
+		check(t, "log", got, []int64{2, 3, 4}, err)
+	})
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// Load streams everything that lives as changes, from one snapshot of the
+// database: folded into an empty world they make the world that wrote them, but
+// for its Seq and Now, which are the Head's. Where the greatest id handed out
+// matters, its row is among them though it is over.
+func (s *Store) Load(ctx context.Context, fold func(world.Change)) (Head, error) {
+	tx, err := s.read.BeginTx(ctx, &s.dialect.snapshot)
+	if err != nil {
+		return Head{}, wrap("loading", err)
+	}
+	defer tx.Rollback() // it has only read
+	head, err := readHead(ctx, tx)
+	if err != nil {
+		return Head{}, err
+	}
+	l := loader{ctx, tx, fold}
+	err = inOrder(l.site, l.tenancy, l.catalog, l.ledger, l.placement, l.workload,
+		func() error { return l.keys(head.At - world.KeyLife) })
+	return head, err
+}
+
+func inOrder(parts ...func() error) error {
+	for _, part := range parts {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type loader struct {
+	ctx  context.Context
+	q    querier
+	fold func(world.Change)
+}
+
+// load returns what streams the rows of one relation as the changes that as makes of them.
+func load[R any](l loader, rel *relation[R], rest string, as func(*R) world.Change) func() error {
+	return func() error {
+		return rel.each(l.ctx, l.q, rest, nil, func(r *R) error {
+			l.fold(as(r))
+			return nil
+		})
+	}
+}
+
+func (l loader) site() error {
+	return settings().each(l.ctx, l.q, "WHERE name = $1", []any{settingSite}, func(r *setting) error {
+		var row world.Site
+		if err := json.Unmarshal([]byte(r.value), &row); err != nil {
+			return err
+		}
+		l.fold(world.SiteSet{Row: row})
+		return nil
+	})
+}
+
+func (l loader) tenancy() error {
+	return inOrder(
+		load(l, accounts(), "ORDER BY id", func(r *tenancy.Account) world.Change { return tenancy.AccountSet{Row: *r} }),
+		load(l, persons(), "ORDER BY id", func(r *tenancy.User) world.Change { return tenancy.UserSet{Row: *r} }),
+		load(l, members(), "WHERE role <> '' ORDER BY account, person",
+			func(r *tenancy.Member) world.Change { return tenancy.MemberSet{Row: *r} }),
+		load(l, tokens(), "WHERE NOT revoked ORDER BY id", func(r *tenancy.Token) world.Change { return tenancy.TokenSet{Row: *r} }),
+		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
+			return tenancy.Counted{Token: id.Token(n)}
+		}),
+	)
+}
+
+func (l loader) catalog() error {
+	return inOrder(
+		load(l, partitions(), "ORDER BY name", func(r *catalog.Partition) world.Change { return catalog.PartitionSet{Row: *r} }),
+		load(l, qualities(), "ORDER BY name", func(r *catalog.QoS) world.Change { return catalog.QoSSet{Row: *r} }),
+		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
+		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
+			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),
+	)
+}
+
+func (l loader) ledger() error {
+	return inOrder(
+		load(l, grants(), "ORDER BY id", func(r *ledger.Grant) world.Change { return ledger.GrantSet{Row: *r} }),
+		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
+		func() error {
+			return sums(l.ctx, l.q, func(a ledger.Account, sum money.Micros) {
+				l.fold(ledger.BalanceSet{Account: a, Sum: sum})
+			})
+		},
+		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM transfer", func(n, _ int64) world.Change {
+			return ledger.Counted{Transfer: id.Transfer(n)}
+		}),
+	)
+}
+
+func (l loader) placement() error {
+	return inOrder(
+		load(l, nodes(), "ORDER BY name", func(r *placement.Node) world.Change { return placement.NodeSet{Row: *r} }),
+		load(l, devices(), "ORDER BY uuid", func(r *placement.Device) world.Change { return placement.DeviceSet{Row: *r} }),
+		load(l, windows(), "WHERE NOT closed OR id = (SELECT MAX(id) FROM maintenance) ORDER BY id",
+			func(r *placement.Maintenance) world.Change { return placement.MaintenanceSet{Row: *r} }),
+	)
+}
+
+func (l loader) workload() error {
+	return inOrder(
+		load(l, jobs(), "WHERE state <> 'ended' ORDER BY id", func(r *workload.Job) world.Change { return workload.JobSet{Row: r} }),
+		l.greatest("SELECT (SELECT COALESCE(MAX(id), 0) FROM job), (SELECT COALESCE(MAX(id), 0) FROM refusal)",
+			func(job, refusal int64) world.Change {
+				return workload.Counted{Job: id.Job(job), Refusal: id.Refusal(refusal)}
+			}),
+	)
+}
+
+func (l loader) keys(since int64) error {
+	return logRows().each(l.ctx, l.q, "WHERE key_name <> '' AND at >= $1 ORDER BY seq", []any{since}, func(r *logRow) error {
+		l.fold(world.KeySet{Row: *r.entry().Key})
+		return nil
+	})
+}
+
+func (l loader) greatest(query string, as func(a, b int64) world.Change) func() error {
+	return func() error {
+		var a, b int64
+		if err := l.q.QueryRowContext(l.ctx, query).Scan(&a, &b); err != nil {
+			return wrap("reading the greatest ids", err)
+		}
+		l.fold(as(a, b))
+		return nil
+	}
+}
+
+// sums adds the transfers up by ledger account, without those that come to zero.
+func sums(ctx context.Context, q querier, each func(ledger.Account, money.Micros)) error {
+	rows, err := q.QueryContext(ctx, `SELECT account, CAST(SUM(amount) AS BIGINT) FROM (
+			SELECT target AS account, amount FROM transfer
+			UNION ALL SELECT source, -amount FROM transfer) AS moves
+		GROUP BY account HAVING SUM(amount) <> 0 ORDER BY account`)
+	if err != nil {
+		return wrap("summing transfers", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var a ledger.Account
+		var sum money.Micros
+		if err := rows.Scan(&a, &sum); err != nil {
+			return wrap("summing transfers", err)
+		}
+		each(a, sum)
+	}
+	return wrap("summing transfers", rows.Err())
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+)
+
+// batchRows is what a commit puts, table by table.
+type batchRows struct {
+	accounts   *pending[tenancy.Account]
+	persons    *pending[tenancy.User]
+	members    *pending[tenancy.Member]
+	tokens     *pending[tenancy.Token]
+	partitions *pending[catalog.Partition]
+	qualities  *pending[catalog.QoS]
+	prices     *pending[catalog.Price]
+	bounds     *pending[limits.Limit]
+	grants     *pending[ledger.Grant]
+	transfers  *pending[ledger.Transfer]
+	tiles      *pending[ledger.Tile]
+	jobs       *pending[workload.Job]
+	refusals   *pending[workload.Refusal]
+	nodes      *pending[placement.Node]
+	devices    *pending[placement.Device]
+	windows    *pending[placement.Maintenance]
+	settings   *pending[setting]
+	log        *pending[logRow]
+
+	inOrder []putter
+}
+
+func newBatchRows() *batchRows {
+	b := &batchRows{}
+	b.accounts = gather(b, accounts())
+	b.persons = gather(b, persons())
+	b.members = gather(b, members())
+	b.tokens = gather(b, tokens())
+	b.partitions = gather(b, partitions())
+	b.qualities = gather(b, qualities())
+	b.prices = gather(b, prices())
+	b.bounds = gather(b, bounds())
+	b.grants = gather(b, grants())
+	b.transfers = gather(b, transfers())
+	b.tiles = gather(b, tiles())
+	b.jobs = gather(b, jobs())
+	b.refusals = gather(b, refusals())
+	b.nodes = gather(b, nodes())
+	b.devices = gather(b, devices())
+	b.windows = gather(b, windows())
+	b.settings = gather(b, settings())
+	b.log = gather(b, logRows())
+	return b
+}
+
+func gather[R any](b *batchRows, rel *relation[R]) *pending[R] {
+	p := &pending[R]{rel: rel, at: map[[2]any]int{}}
+	b.inOrder = append(b.inOrder, p)
+	return p
+}
+
+// reset forgets all rows and keeps the room.
+func (b *batchRows) reset() {
+	for _, p := range b.inOrder {
+		p.reset()
+	}
+}
+
+// puts makes the statements that write all rows. It needs the writing connection:
+// call it before a transaction has that.
+func (b *batchRows) puts(ctx context.Context, s *statements) ([]put, error) {
+	var all []put
+	for _, p := range b.inOrder {
+		var err error
+		if all, err = p.puts(ctx, s, all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// put is a statement with its arguments.
+type put struct {
+	statement
+	prepared *sql.Stmt
+	args     []any
+}
+
+func (p put) do(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.StmtContext(ctx, p.prepared).ExecContext(ctx, p.args...); err != nil {
+		return fmt.Errorf("writing %d of %s: %w", p.rows, p.table, err)
+	}
+	return nil
+}
+
+type putter interface {
+	puts(ctx context.Context, s *statements, dst []put) ([]put, error)
+	reset()
+}
+
+// pending is the rows of one table that a commit puts.
+type pending[R any] struct {
+	rel  *relation[R]
+	rows []*R
+	at   map[[2]any]int // place in rows by key
+}
+
+func (p *pending[R]) reset() {
+	clear(p.rows)
+	clear(p.at)
+	p.rows = p.rows[:0]
+}
+
+// put adds a row. A row with the same key is replaced, unless the table is
+// append-only: then the database refuses both.
+func (p *pending[R]) put(row *R) error {
+	if p.rel.append {
+		p.rows = append(p.rows, row)
+		return nil
+	}
+	var key [2]any
+	for i, c := range p.rel.columns[:p.rel.keys] {
+		v, err := c.get(row)
+		if err != nil {
+			return err
+		}
+		key[i] = v
+	}
+	if i, ok := p.at[key]; ok {
+		p.rows[i] = row
+		return nil
+	}
+	p.at[key] = len(p.rows)
+	p.rows = append(p.rows, row)
+	return nil
+}
+
+func (p *pending[R]) puts(ctx context.Context, s *statements, dst []put) ([]put, error) {
+	for rows := p.rows; len(rows) > 0; {
+		n := chunk(len(rows), s.params/len(p.rel.columns))
+		next := put{statement: statement{p.rel.name, n}, args: make([]any, 0, n*len(p.rel.columns))}
+		var err error
+		for _, row := range rows[:n] {
+			if next.args, err = p.rel.args(next.args, row); err != nil {
+				return nil, err
+			}
+		}
+		if next.prepared, err = s.get(ctx, next.statement, p.rel.insertSQL); err != nil {
+			return nil, err
+		}
+		dst, rows = append(dst, next), rows[n:]
+	}
+	return dst, nil
+}
+
+// maxChunk is the most rows that one statement puts: beyond it the cost of a
+// statement is small against that of its rows.
+const maxChunk = 128
+
+// chunk is how many of n rows the next statement takes: a power of two, so that a
+// handful of prepared statements serves every number.
+func chunk(n, most int) int {
+	size := 1
+	for size*2 <= min(n, most, maxChunk) {
+		size *= 2
+	}
+	return size
+}
+
+// statements keeps prepared statements of the writing connection.
+type statements struct {
+	db       *sql.DB
+	params   int  // of one statement, at most
+	numbered bool // parameters
+	ready    map[statement]*sql.Stmt
+}
+
+type statement struct {
+	table string
+	rows  int
+}
+
+func (s *statements) get(ctx context.Context, k statement, text func(n int, numbered bool) string) (*sql.Stmt, error) {
+	if st, ok := s.ready[k]; ok {
+		return st, nil
+	}
+	st, err := s.db.PrepareContext(ctx, text(k.rows, s.numbered))
+	if err != nil {
+		return nil, fmt.Errorf("preparing %s: %w", k.table, err)
+	}
+	s.ready[k] = st
+	return st, nil
+}
+
+func (s *statements) close() {
+	for _, st := range s.ready {
+		_ = st.Close() // the connection is closed next
+	}
+	clear(s.ready)
+}

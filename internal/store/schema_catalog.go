@@ -1,0 +1,60 @@
+package store
+
+import (
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+)
+
+func partitions() *relation[catalog.Partition] {
+	type row = catalog.Partition
+	return &relation[row]{name: "partition", keys: 1, columns: []column[row]{
+		str("name", func(r *row) *string { return &r.Name }),
+		doc("nodes", func(r *row) *[]string { return &r.Nodes }),
+		flag("is_default", func(r *row) *bool { return &r.Default }),
+		num("max_wall", func(r *row) *int64 { return &r.MaxWall }),
+		num("def_wall", func(r *row) *int64 { return &r.DefWall }),
+	}}
+}
+
+func qualities() *relation[catalog.QoS] {
+	type row = catalog.QoS
+	return &relation[row]{name: "qos", keys: 1, columns: []column[row]{
+		str("name", func(r *row) *string { return &r.Name }),
+		flag("is_default", func(r *row) *bool { return &r.Default }),
+		num("priority", func(r *row) *int64 { return &r.Priority }),
+		num("factor", func(r *row) *int64 { return &r.Factor }),
+		num("max_wall", func(r *row) *int64 { return &r.MaxWall }),
+		num("grace", func(r *row) *int64 { return &r.Grace }),
+		num("max_grace", func(r *row) *int64 { return &r.MaxGrace }),
+	}}
+}
+
+func prices() *relation[catalog.Price] {
+	type row = catalog.Price
+	return &relation[row]{name: "price", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Price { return &r.ID }),
+		str("partition", func(r *row) *string { return &r.Partition }),
+		num("starts", func(r *row) *int64 { return &r.From }),
+		num("cpu", func(r *row) *money.Rate { return &r.CPU }),
+		num("memory", func(r *row) *money.Rate { return &r.Memory }),
+		doc("devices", func(r *row) *[]catalog.ModelRate { return &r.Devices }),
+		num("author", func(r *row) *id.User { return &r.By }),
+		num("published", func(r *row) *int64 { return &r.Published }),
+	}}
+}
+
+func bounds() *relation[limits.Limit] {
+	type row = limits.Limit
+	return &relation[row]{name: "limits", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Limit { return &r.ID }),
+		num("account", func(r *row) *id.Account { return &r.Scope.Account }),
+		num("person", func(r *row) *id.User { return &r.Scope.User }),
+		str("partition", func(r *row) *string { return &r.Scope.Partition }),
+		str("resource", func(r *row) *limits.Resource { return &r.Resource }),
+		num("bound", func(r *row) *int64 { return &r.Max }),
+		num("author", func(r *row) *id.User { return &r.By }),
+		flag("removed", func(r *row) *bool { return &r.Removed }),
+	}}
+}

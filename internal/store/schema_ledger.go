@@ -1,0 +1,82 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
+)
+
+func grants() *relation[ledger.Grant] {
+	type row = ledger.Grant
+	return &relation[row]{name: "grants", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Grant { return &r.ID }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("amount", func(r *row) *money.Micros { return &r.Amount }),
+		str("source", func(r *row) *string { return &r.Source }),
+		num("starts", func(r *row) *int64 { return &r.Start }),
+		num("ends", func(r *row) *int64 { return &r.End }),
+		flag("subtree", func(r *row) *bool { return &r.Subtree }),
+		num("author", func(r *row) *id.User { return &r.By }),
+		num("created", func(r *row) *int64 { return &r.Created }),
+		flag("expired", func(r *row) *bool { return &r.Expired }),
+	}}
+}
+
+func transfers() *relation[ledger.Transfer] {
+	type row = ledger.Transfer
+	return &relation[row]{name: "transfer", keys: 1, append: true, columns: []column[row]{
+		num("id", func(r *row) *id.Transfer { return &r.ID }),
+		num("seq", func(r *row) *int64 { return &r.Seq }),
+		num("at", func(r *row) *int64 { return &r.At }),
+		str("source", func(r *row) *ledger.Account { return &r.From }),
+		str("target", func(r *row) *ledger.Account { return &r.To }),
+		num("amount", func(r *row) *money.Micros { return &r.Amount }),
+		str("kind", func(r *row) *ledger.Kind { return &r.Kind }),
+		num("job", func(r *row) *id.Job { return &r.Job }),
+		num("attempt", func(r *row) *int32 { return &r.Attempt }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		{
+			name: "grant_id",
+			get: func(r *row) (any, error) {
+				return max(grantIn(r.From), grantIn(r.To)), nil
+			},
+			dst: func(*row) any { return new(int64) },
+		},
+	}}
+}
+
+// grantIn finds the grant in the name of its own ledger account, "grant:3", or of
+// a deposit out of it, "deposit:118:grant:3"; 0: none.
+func grantIn(a ledger.Account) int64 {
+	i := strings.LastIndex(string(a), "grant:")
+	if i < 0 || i > 0 && a[i-1] != ':' {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(a[i+len("grant:"):]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func tiles() *relation[ledger.Tile] {
+	type row = ledger.Tile
+	return &relation[row]{name: "tile", keys: 2, columns: []column[row]{
+		str("device", func(r *row) *string { return &r.Device }),
+		num("starts", func(r *row) *int64 { return &r.From }),
+		num("ends", func(r *row) *int64 { return &r.To }),
+		str("node", func(r *row) *string { return &r.Node }),
+		str("model", func(r *row) *string { return &r.Model }),
+		num("milli", func(r *row) *int64 { return &r.Milli }),
+		str("cause", func(r *row) *ledger.Cause { return &r.Cause }),
+		num("job", func(r *row) *id.Job { return &r.Job }),
+		num("attempt", func(r *row) *int32 { return &r.Attempt }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		num("posted", func(r *row) *money.Micros { return &r.Posted }),
+	}}
+}

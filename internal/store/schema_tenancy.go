@@ -1,0 +1,67 @@
+package store
+
+import (
+	"fmt"
+
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/tenancy"
+)
+
+func accounts() *relation[tenancy.Account] {
+	type row = tenancy.Account
+	return &relation[row]{name: "account", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Account { return &r.ID }),
+		str("name", func(r *row) *string { return &r.Name }),
+		num("parent", func(r *row) *id.Account { return &r.Parent }),
+		str("billing", func(r *row) *tenancy.Billing { return &r.Billing }),
+		str("unix_group", func(r *row) *string { return &r.Group }),
+		flag("closed", func(r *row) *bool { return &r.Closed }),
+		num("created", func(r *row) *int64 { return &r.Created }),
+	}}
+}
+
+func persons() *relation[tenancy.User] {
+	type row = tenancy.User
+	return &relation[row]{name: "person", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.User { return &r.ID }),
+		str("name", func(r *row) *string { return &r.Name }),
+		str("platform", func(r *row) *access.Platform { return &r.Platform }),
+		num("uid", func(r *row) *int64 { return &r.UID }),
+		num("uid_since", func(r *row) *int64 { return &r.UIDSince }),
+		str("warning", func(r *row) *string { return &r.Warning }),
+		flag("blocked", func(r *row) *bool { return &r.Blocked }),
+		num("created", func(r *row) *int64 { return &r.Created }),
+	}}
+}
+
+func members() *relation[tenancy.Member] {
+	type row = tenancy.Member
+	return &relation[row]{name: "member", keys: 2, columns: []column[row]{
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		encoded("role", func(r *row) (string, error) { return r.Role.String(), nil }, scanRole),
+		flag("from_group", func(r *row) *bool { return &r.FromGroup }),
+	}}
+}
+
+func scanRole(r *tenancy.Member, name string) (err error) {
+	var ok bool
+	if r.Role, ok = access.ParseRole(name); !ok && name != "" {
+		err = fmt.Errorf("unknown role %q", name)
+	}
+	return err
+}
+
+func tokens() *relation[tenancy.Token] {
+	type row = tenancy.Token
+	return &relation[row]{name: "token", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Token { return &r.ID }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		str("name", func(r *row) *string { return &r.Name }),
+		str("hash", func(r *row) *string { return &r.Hash }),
+		num("created", func(r *row) *int64 { return &r.Created }),
+		num("expires", func(r *row) *int64 { return &r.Expires }),
+		flag("revoked", func(r *row) *bool { return &r.Revoked }),
+	}}
+}

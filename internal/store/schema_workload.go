@@ -1,0 +1,56 @@
+package store
+
+import (
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/workload"
+)
+
+func jobs() *relation[workload.Job] {
+	type row = workload.Job
+	return &relation[row]{name: "job", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Job { return &r.ID }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		str("state", func(r *row) *workload.JobState { return &r.State }),
+		// Also in the spec, which is read later and says the same.
+		str("partition", func(r *row) *string { return &r.Spec.Partition }),
+		num("submitted", func(r *row) *int64 { return &r.Submitted }),
+		num("ended", func(r *row) *int64 { return &r.Ended }),
+		num("priority", func(r *row) *int64 { return &r.Priority }),
+		num("seq", func(r *row) *int64 { return &r.Seq }),
+		str("outcome", func(r *row) *codes.Outcome { return &r.Outcome }),
+		num("deposit", func(r *row) *money.Micros { return &r.Deposit }),
+		num("charged", func(r *row) *money.Micros { return &r.Charged }),
+		num("returned", func(r *row) *money.Micros { return &r.Returned }),
+		doc("spec", func(r *row) *workload.Spec { return &r.Spec }),
+		body(
+			attr[row]{"path", func(r *row) any { return &r.Path }},
+			attr[row]{"message", func(r *row) any { return &r.Message }},
+			attr[row]{"attempt", func(r *row) any { return &r.Attempt }},
+			attr[row]{"past", func(r *row) any { return &r.Past }},
+			attr[row]{"requeues", func(r *row) any { return &r.Requeues }},
+			attr[row]{"exit_code", func(r *row) any { return &r.ExitCode }},
+			attr[row]{"promise", func(r *row) any { return &r.Promise }},
+			attr[row]{"billing", func(r *row) any { return &r.Billing }},
+			attr[row]{"factor", func(r *row) any { return &r.Factor }},
+			attr[row]{"sources", func(r *row) any { return &r.Sources }},
+			attr[row]{"refunded", func(r *row) any { return &r.Refunded }},
+			attr[row]{"key", func(r *row) any { return &r.Key }},
+		),
+	}}
+}
+
+func refusals() *relation[workload.Refusal] {
+	type row = workload.Refusal
+	return &relation[row]{name: "refusal", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Refusal { return &r.ID }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("at", func(r *row) *int64 { return &r.At }),
+		num("seq", func(r *row) *int64 { return &r.Seq }),
+		doc("spec", func(r *row) *workload.Spec { return &r.Spec }),
+		raw("verdict", func(r *row) *[]byte { return &r.Verdict }),
+	}}
+}

@@ -1,0 +1,51 @@
+package world_test
+
+import (
+	"fmt"
+	"testing"
+
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/world"
+)
+
+type fatal struct{ *testing.B }
+
+// BenchmarkSubmit decides and folds one submission while many jobs wait.
+func BenchmarkSubmit(b *testing.B) {
+	for _, pending := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("%d waiting", pending), func(b *testing.B) {
+			s := newSim(fatal{b})
+			s.must(b, s.user("root"), world.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
+			ada := s.user("ada")
+			for range pending {
+				s.must(b, ada, world.Submit{Spec: example()})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.must(b, ada, world.Submit{Spec: example()})
+			}
+		})
+	}
+}
+
+// BenchmarkQuote prices a request and finds its start while many jobs wait.
+func BenchmarkQuote(b *testing.B) {
+	s := newSim(fatal{b})
+	s.must(b, s.user("root"), world.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
+	for range 100_000 {
+		s.must(b, s.user("ada"), world.Submit{Spec: example()})
+	}
+	u, _ := s.w.Tenancy.User("ada")
+	b.ReportAllocs()
+	for b.Loop() {
+		v := s.w.View(s.now)
+		subject, spec, err := v.Resolve(u, example())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := admission.Quote(v, admission.Request{Subject: subject, Spec: spec}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
