@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/world"
+)
+
+// Every operation must say which action it needs, and the action must be one that
+// somebody may do and a blocked user may not.
+func TestOperationsDeclareTheirAction(t *testing.T) {
+	names := map[string]bool{}
+	for _, op := range operations() {
+		if op.action == "" {
+			t.Errorf("%s %s declares no access action", op.method, op.path)
+		}
+		admin := access.Principal{User: 1, Platform: access.Admin}
+		if !access.Authorize(admin, op.action, access.Target{Owner: 1, Role: access.Owner}) {
+			t.Errorf("%s: nobody may do %s", op.name, op.action)
+		}
+		admin.Blocked = true
+		if access.Authorize(admin, op.action, access.Target{Owner: 1, Role: access.Owner}) {
+			t.Errorf("%s: a blocked user may do %s", op.name, op.action)
+		}
+		if names[op.name] {
+			t.Errorf("two operations are named %s", op.name)
+		}
+		names[op.name] = true
+	}
+}
+
+// everybody, in rising order: a stranger (zoe), another account's member (ben), the
+// member who owns what is asked about (ada), its account's manager (mia), and the
+// roles of the platform.
+func everybody() []string { return []string{"zoe", "ben", "ada", "mia", "otto", "olga", "root"} }
+
+// attempt is how an operation is tried, and by whom it must succeed, written down
+// by hand from what the roles mean.
+type attempt struct {
+	ask func(h *harness, n int) (path string, body any)
+	may []string
+}
+
+func fixed(path string, body any) func(*harness, int) (string, any) {
+	return func(*harness, int) (string, any) { return path, body }
+}
+
+// ofJob is a path with a new job of ada's in it.
+func ofJob(format string, body any, prepare ...func(h *harness, job string)) func(*harness, int) (string, any) {
+	return func(h *harness, _ int) (string, any) {
+		job := h.submit("ada")
+		for _, p := range prepare {
+			p(h, job)
+		}
+		return fmt.Sprintf(format, job), body
+	}
+}
+
+// attempts is the oracle.
+func attempts() map[string]attempt {
+	all, readers := everybody(), []string{"ada", "mia", "otto", "olga", "root"}
+	sees, admin, runs := []string{"ada", "mia", "otto", "olga", "root"}, []string{"root"}, []string{"olga", "root"}
+	submitters := []string{"ada", "mia"}
+	when := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	return map[string]attempt{
+		"quote":     {fixed("/v1/quotes", example()), submitters},
+		"submitJob": {fixed("/v1/jobs", example()), submitters},
+		"listJobs":  {fixed("/v1/jobs?user=*", nil), all},
+		"getJob":    {ofJob("/v1/jobs/%s", nil), readers},
+		"whyJob":    {ofJob("/v1/jobs/%s/why", nil), readers},
+		"stopJob":   {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
+		"cloneJob":  {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
+		"jobLogs":   {ofJob("/v1/jobs/%s/logs", nil), readers},
+		// Whoever may enter is refused only because the job isn't running.
+		"execJob":      {ofJob("/v1/jobs/%s/exec?arg=id", nil), []string{"ada"}},
+		"listEvents":   {fixed("/v1/events", nil), all},
+		"streamEvents": {fixed("/v1/events/stream", nil), all},
+
+		"me":            {fixed("/v1/me", nil), all},
+		"listAccounts":  {fixed("/v1/accounts", nil), all},
+		"createAccount": {func(_ *harness, n int) (string, any) { return "/v1/accounts", v1.Account{Name: fmt.Sprint("new", n)} }, admin},
+		"getAccount":    {fixed("/v1/accounts/nlp", nil), sees},
+		"setAccount":    {fixed("/v1/accounts/nlp", v1.AccountPatch{}), []string{"mia", "root"}},
+		"setMember":     {fixed("/v1/accounts/nlp/members/zoe2", memberRole{"viewer"}), []string{"mia", "root"}},
+		"removeMember": {func(h *harness, _ int) (string, any) {
+			h.as("root", world.MemberPut{Account: "nlp", User: "zoe2", Role: "viewer"})
+			return "/v1/accounts/nlp/members/zoe2", nil
+		}, []string{"mia", "root"}},
+		"statement":   {fixed("/v1/accounts/nlp/statement", nil), sees},
+		"listUsers":   {fixed("/v1/users", nil), all},
+		"createUser":  {func(_ *harness, n int) (string, any) { return "/v1/users", v1.User{Name: fmt.Sprint("u", n)} }, admin},
+		"getUser":     {fixed("/v1/users/ada", nil), []string{"ada", "otto", "olga", "root"}},
+		"setUser":     {fixed("/v1/users/zoe2", v1.UserPatch{}), admin},
+		"listTokens":  {fixed("/v1/users/ada/tokens", nil), []string{"ada", "root"}},
+		"createToken": {fixed("/v1/users/ada/tokens", v1.TokenRequest{Name: "laptop"}), []string{"ada", "root"}},
+		"revokeToken": {func(h *harness, _ int) (string, any) {
+			row := h.system(world.TokenPut{User: "ada", Name: "x", Hash: "x"}).Result.(tenancy.Token)
+			return "/v1/users/ada/tokens/" + strconv.Itoa(int(row.ID)), nil
+		}, []string{"ada", "root"}},
+
+		"listGrants": {fixed("/v1/grants?account=nlp", nil), sees},
+		"giveGrant":  {fixed("/v1/grants", v1.Grant{Account: "nlp", Amount: "1", Source: "gift"}), admin},
+		"listPrices": {fixed("/v1/prices", nil), all},
+		"setPrice":   {fixed("/v1/prices", v1.PriceVersion{CPU: "0.01", Mem: "0.001", GPU: map[string]string{"a100": "1"}}), admin},
+		"listLimits": {fixed("/v1/limits?account=nlp", nil), sees},
+		"setLimit":   {fixed("/v1/limits", v1.Limit{Account: "nlp", Resource: "gpu", Max: "100"}), runs},
+		"removeLimit": {func(h *harness, _ int) (string, any) {
+			row := h.system(world.LimitPut{Account: "vision", Resource: limits.GPU, Max: 9}).Result.(limits.Limit)
+			return "/v1/limits/" + strconv.Itoa(int(row.ID)), nil
+		}, runs},
+		"verifyLedger":  {fixed("/v1/ledger/verify", nil), []string{"otto", "olga", "root"}},
+		"listTransfers": {ofJob("/v1/ledger/transfers?job=%s", nil), readers},
+
+		"status":          {fixed("/v1/status", nil), all},
+		"listNodes":       {fixed("/v1/nodes", nil), all},
+		"drainNode":       {fixed("/v1/nodes/gpu1/drain", v1.DrainRequest{Reason: "fan"}), runs},
+		"resumeNode":      {fixed("/v1/nodes/gpu1/resume", nil), runs},
+		"listMaintenance": {fixed("/v1/maintenance", nil), all},
+		"planMaintenance": {fixed("/v1/maintenance", v1.Maintenance{Node: "*", From: when, To: when.Add(time.Hour)}), runs},
+		"cancelMaintenance": {func(h *harness, _ int) (string, any) {
+			row := h.system(world.MaintenancePut{Node: "*", From: when.UnixNano(), To: when.UnixNano() + hour}).Result.(placement.Maintenance)
+			return "/v1/maintenance/" + strconv.Itoa(int(row.ID)), nil
+		}, runs},
+		"listPartitions": {fixed("/v1/partitions", nil), all},
+	}
+}
+
+// Every operation is tried by everybody, and succeeds for exactly those for whom it
+// must. A refusal is 401, 403 or 404, or 422 where a spec names an account that
+// isn't the caller's; success may also be a conflict or a missing upgrade.
+func TestEveryOperationAsEverybody(t *testing.T) {
+	h := newHarness(t)
+	h.system(world.UserPut{Create: true, Name: "zoe2"})
+	oracle := attempts()
+	n := 0
+	for _, op := range operations() {
+		try, ok := oracle[op.name]
+		if !ok {
+			t.Errorf("%s is in the table and not in the test", op.name)
+			continue
+		}
+		for _, user := range append([]string{""}, everybody()...) {
+			n++
+			path, body := try.ask(h, n)
+			a := h.send(request{method: op.method, path: path, user: user, body: body})
+			denied := slices.Contains([]int{401, 403, 404}, a.status) || a.status == 422 && slices.Contains([]string{"quote", "submitJob", "cloneJob"}, op.name)
+			if user == "" && a.status != 401 {
+				t.Errorf("%s without a token: status %d, want 401", op.name, a.status)
+			}
+			if want := slices.Contains(try.may, user); user != "" && want == denied {
+				t.Errorf("%s as %s: status %d, may=%v: %s", op.name, user, a.status, want, a.body)
+			}
+			if a.status == 500 {
+				t.Errorf("%s as %s: %s", op.name, user, a.body)
+			}
+		}
+	}
+}

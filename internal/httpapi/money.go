@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/query"
+	"croft.dev/croft/internal/world"
+)
+
+func (c *call) grants() (v1.Page[v1.Grant], error) {
+	return page(c.Reader.Grants(c.p, c.r.URL.Query().Get("account")))
+}
+
+func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
+	var bad fault.Fields
+	amount, err := money.Parse(in.Amount)
+	if err != nil {
+		bad.Add("amount", "must be credits such as 500 or 2.5")
+	}
+	start, err := moment("start", in.Start)
+	if err != nil {
+		return v1.Grant{}, err
+	}
+	end, err := moment("end", in.End)
+	if err != nil {
+		return v1.Grant{}, err
+	}
+	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" {
+		bad.Add("id", "id, state, available, deposits and spent aren't set here")
+	}
+	if err := bad.Err(); err != nil {
+		return v1.Grant{}, err
+	}
+	got, err := c.do(world.GrantGive{Account: in.Account, Amount: amount, Source: in.Source, Start: start, End: end, Subtree: in.Subtree})
+	if err != nil {
+		return v1.Grant{}, err
+	}
+	if got.Replayed != nil {
+		return before(c.Reader.GrantMade(c.p, got.At, in))
+	}
+	row, ok := got.Result.(ledger.Grant)
+	if !ok {
+		return v1.Grant{}, unexpected(got)
+	}
+	return c.Reader.Grant(c.p, row), nil
+}
+
+// before answers a repeated request with what it made, if that is still there.
+func before[T any](made T, ok bool) (T, error) {
+	if !ok {
+		return made, fault.New(codes.Gone, "this was done before, and what it made is no longer there")
+	}
+	return made, nil
+}
+
+func (c *call) prices() (v1.Page[v1.PriceVersion], error) { return page(c.Reader.Prices(c.p), nil) }
+
+func (c *call) setPrice(in v1.PriceVersion) (v1.PriceVersion, error) {
+	var bad fault.Fields
+	if in.ID != "" || in.By != "" {
+		bad.Add("id", "id and by aren't set here")
+	}
+	cmd := world.PricePut{Partition: in.Partition, CPU: rate(&bad, "cpu", in.CPU), Mem: rate(&bad, "mem", in.Mem)}
+	for model, text := range in.GPU {
+		if model == "" || len(model) > 63 {
+			bad.Add("gpu", "names a model that can't be: 1 to 63 characters, or *")
+		}
+		cmd.Devices = append(cmd.Devices, catalog.ModelRate{Model: model, Rate: rate(&bad, "gpu."+model, text)})
+	}
+	slices.SortFunc(cmd.Devices, func(a, b catalog.ModelRate) int { return cmp.Compare(a.Model, b.Model) })
+	if err := bad.Err(); err != nil {
+		return v1.PriceVersion{}, err
+	}
+	var err error
+	if cmd.From, err = moment("from", in.From); err != nil {
+		return v1.PriceVersion{}, err
+	}
+	got, err := c.do(cmd)
+	if err != nil {
+		return v1.PriceVersion{}, err
+	}
+	if got.Replayed != nil {
+		return before(c.Reader.PriceMade(c.p, got.At, in.Partition))
+	}
+	row, ok := got.Result.(catalog.Price)
+	if !ok {
+		return v1.PriceVersion{}, unexpected(got)
+	}
+	return c.Reader.Price(c.p, row), nil
+}
+
+// rate reads credits per hour; empty is free.
+func rate(bad *fault.Fields, field, text string) money.Rate {
+	if text == "" {
+		return 0
+	}
+	m, err := money.Parse(text)
+	if err != nil {
+		bad.Add(field, "must be credits per hour such as 1 or 0.02")
+	}
+	return money.Rate(m)
+}
+
+func (c *call) limits() (v1.Page[v1.LimitUse], error) {
+	q := c.r.URL.Query()
+	return page(c.Reader.Limits(c.p, q.Get("account"), q.Get("user")))
+}
+
+func (c *call) setLimit(in v1.Limit) (v1.Limit, error) {
+	if in.ID != "" {
+		return v1.Limit{}, fault.Invalid("id", "isn't set here: a limit is known by its scope and resource")
+	}
+	resource := limits.Resource(in.Resource)
+	most, err := limitAmount(resource, string(in.Max))
+	if err != nil {
+		return v1.Limit{}, fault.Invalid("max", "must be an amount of %s", orWord(in.Resource, "the resource"))
+	}
+	got, err := c.do(world.LimitPut{Account: in.Account, User: in.User, Partition: in.Partition, Resource: resource, Max: most})
+	if err != nil {
+		return v1.Limit{}, err
+	}
+	if got.Replayed != nil {
+		return before(c.Reader.LimitOn(c.p, in))
+	}
+	row, ok := got.Result.(limits.Limit)
+	if !ok {
+		return v1.Limit{}, unexpected(got)
+	}
+	return c.Reader.Limit(c.p, row), nil
+}
+
+func limitAmount(r limits.Resource, text string) (int64, error) {
+	switch r {
+	case limits.CPU:
+		return quantity.ParseCPU(text)
+	case limits.Mem:
+		return quantity.ParseBytes(text)
+	case limits.Time:
+		return quantity.ParseDuration(text)
+	}
+	return quantity.ParseCount(text)
+}
+
+func (c *call) removeLimit() error {
+	n, err := rowID("limit", c.path("id"))
+	if err != nil {
+		return err
+	}
+	_, err = c.do(world.LimitPut{Remove: id.Limit(n)})
+	return err
+}
+
+func (c *call) verify() (v1.Verification, error) { return c.Reader.Verify(c.r.Context(), c.p) }
+
+func (c *call) transfers() (v1.Page[v1.Transfer], error) {
+	q := c.r.URL.Query()
+	limit, err := number(q.Get("limit"), "limit")
+	if err != nil {
+		return v1.Page[v1.Transfer]{}, err
+	}
+	return c.Reader.Transfers(c.r.Context(), c.p, query.TransferQuery{
+		Ledger: q.Get("ledger"), Job: q.Get("job"), Limit: int(limit), Cursor: q.Get("cursor"),
+	})
+}

@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/world"
+)
+
+func (c *call) me() (v1.Me, error) { return c.Reader.Me(c.p), nil }
+
+func (c *call) accounts() (v1.Page[v1.Account], error) { return page(c.Reader.Accounts(c.p), nil) }
+
+func (c *call) account() (v1.Account, error) { return c.Reader.Account(c.p, c.path("name")) }
+
+func (c *call) createAccount(in v1.Account) (v1.Account, error) {
+	if in.Members != nil || in.Balance != nil || in.Usage != nil || in.Grants != nil {
+		return v1.Account{}, fault.Invalid("members", "members, balance, usage and grants aren't set here")
+	}
+	cmd := world.AccountPut{Create: true, Name: in.Name, Parent: in.Parent, Closed: &in.Closed}
+	if in.Billing != "" {
+		cmd.Billing = &in.Billing
+	}
+	if in.Group != "" {
+		cmd.Group = &in.Group
+	}
+	if _, err := c.do(cmd); err != nil {
+		return v1.Account{}, err
+	}
+	return c.Reader.Account(c.p, in.Name)
+}
+
+func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
+	if _, err := c.do(world.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed}); err != nil {
+		return v1.Account{}, err
+	}
+	return c.Reader.Account(c.p, c.path("name"))
+}
+
+// memberRole is the body of a membership.
+type memberRole struct {
+	Role string `json:"role" doc:"viewer, member, manager or owner"`
+}
+
+func (c *call) setMember(in memberRole) (v1.Member, error) {
+	account, user := c.path("name"), c.path("user")
+	if in.Role == "" {
+		return v1.Member{}, fault.Invalid("role", "must be viewer, member, manager or owner")
+	}
+	if _, err := c.do(world.MemberPut{Account: account, User: user, Role: in.Role}); err != nil {
+		return v1.Member{}, err
+	}
+	return c.Reader.Member(c.p, account, user)
+}
+
+func (c *call) removeMember() error {
+	_, err := c.do(world.MemberPut{Account: c.path("name"), User: c.path("user")})
+	return err
+}
+
+func (c *call) statement() (v1.Statement, error) {
+	return c.Reader.Statement(c.r.Context(), c.p, c.path("name"), c.r.URL.Query().Get("period"))
+}
+
+func (c *call) users() (v1.Page[v1.User], error) { return page(c.Reader.Users(c.p), nil) }
+
+func (c *call) user() (v1.User, error) { return c.Reader.User(c.p, c.path("name")) }
+
+func (c *call) createUser(in v1.User) (v1.User, error) {
+	if in.Accounts != nil || in.Warning != "" {
+		return v1.User{}, fault.Invalid("accounts", "accounts and warning aren't set here")
+	}
+	cmd := world.UserPut{Create: true, Name: in.Name, UID: in.UID}
+	if in.Role != "" {
+		cmd.Role = &in.Role
+	}
+	if in.Blocked {
+		cmd.Blocked = &in.Blocked
+	}
+	if cmd.UID == nil && tenancy.CheckName(in.Name) == nil {
+		who, known, err := c.person(in.Name)
+		if err != nil {
+			return v1.User{}, err
+		}
+		if known {
+			cmd.UID = &who.UID
+		}
+	}
+	if cmd.UID != nil && (*cmd.UID < 0 || *cmd.UID >= 1<<32-1) {
+		return v1.User{}, fault.Invalid("uid", "isn't a Unix uid")
+	}
+	if _, err := c.do(cmd); err != nil {
+		return v1.User{}, err
+	}
+	return c.Reader.User(c.p, in.Name)
+}
+
+func (c *call) person(name string) (Person, bool, error) {
+	who, known, err := c.People.Lookup(c.r.Context(), name)
+	if err != nil {
+		c.Logger.Warn("users of the machine can't be looked up", "user", name, "error", err)
+		return who, false, fault.New(codes.Unavailable, "the machine's users can't be looked up right now; try again")
+	}
+	return who, known, nil
+}
+
+func (c *call) setUser(in v1.UserPatch) (v1.User, error) {
+	name := c.path("name")
+	cmd := world.UserPut{Name: name, Role: in.Role, Blocked: in.Blocked}
+	if in.Rebind && tenancy.CheckName(name) == nil {
+		who, known, err := c.person(name)
+		if err != nil {
+			return v1.User{}, err
+		}
+		if !known {
+			return v1.User{}, fault.New(codes.Conflict, "this machine has no user %s to bind to", name)
+		}
+		cmd.UID = &who.UID
+	}
+	if _, err := c.do(cmd); err != nil {
+		return v1.User{}, err
+	}
+	return c.Reader.User(c.p, name)
+}
+
+func (c *call) tokens() (v1.Page[v1.Token], error) { return page(c.Reader.Tokens(c.p, c.path("name"))) }
+
+func (c *call) createToken(in v1.TokenRequest) (v1.Token, error) {
+	if in.Name == "" || len(in.Name) > 64 || strings.ContainsFunc(in.Name, unicode.IsControl) {
+		return v1.Token{}, fault.Invalid("name", "say what the token is for, at most 64 bytes on one line")
+	}
+	expires, err := moment("expires", in.Expires)
+	if err != nil {
+		return v1.Token{}, err
+	}
+	secret, err := newToken(c.Random)
+	if err != nil {
+		return v1.Token{}, err
+	}
+	got, err := c.do(world.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires})
+	if err != nil {
+		return v1.Token{}, err
+	}
+	if got.Replayed != nil {
+		return v1.Token{}, fault.New(codes.Exists, "this token was made before; its secret was in that answer only")
+	}
+	row, ok := got.Result.(tenancy.Token)
+	if !ok {
+		return v1.Token{}, unexpected(got)
+	}
+	out := c.Reader.Token(c.p, row)
+	out.Secret = secret
+	return out, nil
+}
+
+func (c *call) revokeToken() error {
+	n, err := rowID("token", c.path("id"))
+	if err != nil {
+		return err
+	}
+	_, err = c.do(world.TokenRevoke{User: c.path("name"), Token: id.Token(n)})
+	return err
+}
+
+// rowID reads the id of a row in a path.
+func rowID(kind, s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, fault.New(codes.NotFound, "no such %s", kind)
+	}
+	return n, nil
+}
+
+// moment is a point in time as the domain has it; none is 0.
+func moment(field string, t *time.Time) (int64, error) {
+	if t == nil {
+		return 0, nil
+	}
+	if t.Year() < 1970 || t.Year() >= 2200 {
+		return 0, fault.Invalid(field, "must lie between the years 1970 and 2200")
+	}
+	return max(t.UnixNano(), 1), nil
+}

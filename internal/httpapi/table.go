@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+
+	"croft.dev/croft/internal/access"
+)
+
+const (
+	ok      = http.StatusOK
+	created = http.StatusCreated
+)
+
+// operations is everything that the API does. The action is what access must allow
+// at all; whether it allows it on the thing in question is decided where that is
+// found: in a command or in query.
+func operations() []operation {
+	return slices.Concat(jobOperations(), peopleOperations(), moneyOperations(), machineOperations())
+}
+
+func jobOperations() []operation {
+	return []operation{
+		tell("quote", "POST /v1/quotes", "What a job would cost and when it would start", access.JobSubmit, ok, (*call).quote),
+		tell("submitJob", "POST /v1/jobs", "Submit a job", access.JobSubmit, created, (*call).submit),
+		ask("listJobs", "GET /v1/jobs", "Jobs that you may read, the newest first", access.JobSee, (*call).jobs,
+			param{"account", "only this account's"}, param{"user", "a name, or * for everybody's that you may read; by default your own"},
+			param{"state", "states separated by commas; live (default) is all that haven't ended; or all"},
+			limitParam(), cursorParam()),
+		ask("getJob", "GET /v1/jobs/{id}", "A job, or a refused request (R-7)", access.JobSee, (*call).job,
+			param{"wait", "running or ended: answer when the job has come so far"}, param{"timeout", "answer then in any case, e.g. 60s (default)"}),
+		ask("whyJob", "GET /v1/jobs/{id}/why", "Why a job is where it is, by the decision that starts jobs", access.JobSee, (*call).why),
+		tell("stopJob", "POST /v1/jobs/{id}/stop", "Stop a job", access.JobControl, ok, (*call).stop),
+		tell("cloneJob", "POST /v1/jobs/{id}/clone", "Submit a job or a refused request again, with changes", access.JobSubmit, created, (*call).clone),
+		stream("jobLogs", "GET /v1/jobs/{id}/logs", "A job's output, as frames", access.JobSee, logType, (*call).logs,
+			param{"follow", "true: go on until the job has ended"}, param{"tail", "only so many last lines"},
+			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}),
+		stream("execJob", "GET /v1/jobs/{id}/exec", "Run a command in a running job (WebSocket)", access.JobEnter, "", (*call).exec,
+			param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
+		ask("listEvents", "GET /v1/events", "What happened, the oldest first", access.JobSee, (*call).events,
+			param{"after", "only with a greater seq"}, param{"job", "only of this job"}, limitParam()),
+		stream("streamEvents", "GET /v1/events/stream", "What happens, as it happens (WebSocket, an Event in each message)", access.JobSee, "", (*call).eventStream,
+			param{"after", "begin after this seq; by default with what comes now"}, param{"job", "only of this job"}),
+	}
+}
+
+func peopleOperations() []operation {
+	return []operation{
+		ask("me", "GET /v1/me", "Who you are", access.NodeSee, (*call).me),
+		ask("listAccounts", "GET /v1/accounts", "Accounts that you may see", access.AccountSee, (*call).accounts),
+		tell("createAccount", "POST /v1/accounts", "Make an account", access.AccountRun, created, (*call).createAccount),
+		ask("getAccount", "GET /v1/accounts/{name}", "An account with its members, use and grants", access.AccountSee, (*call).account),
+		tell("setAccount", "PATCH /v1/accounts/{name}", "Change an account", access.AccountRun, ok, (*call).setAccount),
+		tell("setMember", "PUT /v1/accounts/{name}/members/{user}", "Give a user a role in an account", access.AccountRun, ok, (*call).setMember),
+		drop("removeMember", "DELETE /v1/accounts/{name}/members/{user}", "Take a user out of an account", access.AccountRun, (*call).removeMember),
+		ask("statement", "GET /v1/accounts/{name}/statement", "Where an account's money went", access.AccountRead, (*call).statement,
+			param{"period", "a month, 2026-11 (default: this one), or days, 2026-11-01..2026-11-15; UTC"}),
+		ask("listUsers", "GET /v1/users", "Users that you may see", access.UserSee, (*call).users),
+		tell("createUser", "POST /v1/users", "Make a user; without a uid, the one that the name has on this machine", access.UserRun, created, (*call).createUser),
+		ask("getUser", "GET /v1/users/{name}", "A user", access.UserSee, (*call).user),
+		tell("setUser", "PATCH /v1/users/{name}", "Change a user", access.UserRun, ok, (*call).setUser),
+		ask("listTokens", "GET /v1/users/{name}/tokens", "A user's personal tokens, without their secrets", access.TokenRun, (*call).tokens),
+		tell("createToken", "POST /v1/users/{name}/tokens", "Make a personal token; its secret is in this answer only", access.TokenRun, created, (*call).createToken),
+		drop("revokeToken", "DELETE /v1/users/{name}/tokens/{id}", "End a token", access.TokenRun, (*call).revokeToken),
+	}
+}
+
+func moneyOperations() []operation {
+	account := param{"account", "only of this account"}
+	return []operation{
+		ask("listGrants", "GET /v1/grants", "Grants of accounts that you may look into", access.AccountRead, (*call).grants, account),
+		tell("giveGrant", "POST /v1/grants", "Give an account credits", access.MoneyGive, created, (*call).giveGrant),
+		ask("listPrices", "GET /v1/prices", "The price book", access.NodeSee, (*call).prices),
+		tell("setPrice", "POST /v1/prices", "Publish a version of the price book", access.PriceSet, created, (*call).setPrice),
+		ask("listLimits", "GET /v1/limits", "Limits with what is used of them", access.NodeSee, (*call).limits,
+			param{"account", "those that bind this account, its ancestors' among them"}, param{"user", "those that bind this user"}),
+		tell("setLimit", "POST /v1/limits", "Set a limit; the same scope and resource replace the one before", access.LimitSet, ok, (*call).setLimit),
+		drop("removeLimit", "DELETE /v1/limits/{id}", "Remove a limit", access.LimitSet, (*call).removeLimit),
+		ask("verifyLedger", "GET /v1/ledger/verify", "Check the ledger against everything that was recorded", access.LedgerAll, (*call).verify),
+		ask("listTransfers", "GET /v1/ledger/transfers", "Postings, the oldest first", access.AccountRead, (*call).transfers,
+			param{"ledger", "only of this ledger account, e.g. grant:3"}, param{"job", "only of this job"}, limitParam(), cursorParam()),
+	}
+}
+
+func machineOperations() []operation {
+	return []operation{
+		ask("status", "GET /v1/status", "The server in brief", access.NodeSee, (*call).status),
+		ask("listNodes", "GET /v1/nodes", "Nodes with their devices", access.NodeSee, (*call).nodes),
+		tell("drainNode", "POST /v1/nodes/{name}/drain", "Let nothing new start on a node", access.NodeRun, ok, (*call).drain),
+		ask("resumeNode", "POST /v1/nodes/{name}/resume", "Put a drained node to use again", access.NodeRun, (*call).resume),
+		ask("listMaintenance", "GET /v1/maintenance", "Maintenance windows that aren't over", access.NodeSee, (*call).maintenances),
+		tell("planMaintenance", "POST /v1/maintenance", "Plan a maintenance window", access.NodeRun, created, (*call).planMaintenance),
+		drop("cancelMaintenance", "DELETE /v1/maintenance/{id}", "Cancel a maintenance window", access.NodeRun, (*call).cancelMaintenance),
+		ask("listPartitions", "GET /v1/partitions", "Partitions with their nodes", access.NodeSee, (*call).partitions),
+	}
+}
+
+func limitParam() param  { return param{"limit", "items per page, at most 1000; by default 100"} }
+func cursorParam() param { return param{"cursor", "next of the page before"} }

@@ -1,0 +1,139 @@
+// Package query answers every question that the API offers, for one caller each
+// time: from the newest snapshot of the world where it can, and from the rows and
+// the log in the database where history is asked for. It changes nothing and knows
+// no transport.
+//
+// What a caller may not see is answered as not found, and is left out of lists.
+package query
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// Worlds gives the newest committed snapshot; the sequencer does.
+type Worlds interface {
+	World() *world.World
+}
+
+// History is what is read from the database; *store.Store has it.
+type History interface {
+	Job(ctx context.Context, job id.Job) (*workload.Job, error)
+	Jobs(ctx context.Context, f store.JobFilter, limit int) ([]workload.Job, error)
+	Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error)
+	Transfers(ctx context.Context, f store.TransferFilter, limit int) ([]ledger.Transfer, error)
+	Tiles(ctx context.Context, f store.TileFilter, limit int) ([]ledger.Tile, error)
+	Log(ctx context.Context, f store.LogFilter, limit int) ([]world.Entry, error)
+	VerifyChain(ctx context.Context) (rows int64, err error)
+	GrantUses(ctx context.Context, account id.Account, p store.Period) ([]store.GrantUse, error)
+	Charges(ctx context.Context, account id.Account, p store.Period) ([]store.Charge, error)
+	AccountTime(ctx context.Context, account id.Account, p store.Period) ([]store.DeviceTime, error)
+	MachineTime(ctx context.Context, node string, p store.Period) ([]store.DeviceTime, error)
+}
+
+var _ History = (*store.Store)(nil)
+
+// Server is what the snapshot doesn't know of the running server.
+type Server struct {
+	Version  string
+	Engine   string                        // "cri" or "sim"
+	Started  time.Time                     // of this process
+	Runtime  func() (ok bool, what string) // contact with the runtime; nil: not known
+	Clock    func() string                 // "ok", or why expiry is paused; nil: ok
+	Progress func(id.Job) string           // "pulling 40%"; nil: none
+}
+
+// Deps is what a Reader is made of.
+type Deps struct {
+	Worlds  Worlds
+	History History
+	Now     func() int64 // ns since the epoch
+	Server  Server
+}
+
+// Reader answers questions. It is safe for concurrent use.
+type Reader struct{ Deps }
+
+// New returns a Reader.
+func New(d Deps) *Reader {
+	if d.Server.Runtime == nil {
+		d.Server.Runtime = func() (bool, string) { return true, "" }
+	}
+	if d.Server.Clock == nil {
+		d.Server.Clock = func() string { return "ok" }
+	}
+	if d.Server.Progress == nil {
+		d.Server.Progress = func(id.Job) string { return "" }
+	}
+	return &Reader{d}
+}
+
+// view is one snapshot as one caller may see it.
+type view struct {
+	w     *world.World
+	p     access.Principal
+	now   int64
+	aside func() setAside
+}
+
+// setAside is what open jobs have set aside, by account and by source.
+type setAside struct {
+	account map[id.Account]money.Micros
+	source  map[string]money.Micros
+}
+
+func (r *Reader) view(p access.Principal) view {
+	w := r.Worlds.World()
+	return view{w, p, max(r.Now(), w.Now), sync.OnceValue(func() setAside { return asideOf(w) })}
+}
+
+func asideOf(w *world.World) setAside {
+	out := setAside{map[id.Account]money.Micros{}, map[string]money.Micros{}}
+	for _, j := range w.Workload.Jobs.All() {
+		for _, s := range j.Sources {
+			out.account[j.Account] += s.Left
+			out.source[s.Source] += s.Left
+		}
+	}
+	return out
+}
+
+func (v view) may(a access.Action, owner id.User, account id.Account) bool {
+	return v.w.Can(v.p, a, owner, account)
+}
+
+// self is the caller's user id; 0 for the server itself.
+func (v view) self() id.User { return id.User(v.p.User) }
+
+func (v view) user(u id.User) string {
+	row, _ := v.w.Tenancy.Users.Get(u)
+	return row.Name
+}
+
+func (v view) account(a id.Account) string {
+	row, _ := v.w.Tenancy.Accounts.Get(a)
+	return row.Name
+}
+
+// readErr turns what the database answered into what a caller may see.
+func readErr(err error, kind, name string) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return fault.NotFound(kind, name)
+	case errors.Is(err, store.ErrUnavailable):
+		return fault.New(codes.Unavailable, "the server can't read its records right now; try again")
+	}
+	return err
+}

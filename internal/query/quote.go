@@ -1,0 +1,55 @@
+package query
+
+import (
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
+)
+
+// Defaults is what a spec gets that leaves an amount out.
+func (r *Reader) Defaults() workload.Defaults {
+	s := r.Worlds.World().Site
+	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, Time: s.DefWall, MaxGrace: s.MaxGrace}
+}
+
+// Quote says what a job would cost and when it would start. home is the host path
+// of the caller's home, for mounts; empty: unknown.
+func (r *Reader) Quote(p access.Principal, spec workload.Spec, home string) (v1.Quote, error) {
+	v := r.view(p)
+	user, ok := v.w.Tenancy.Users.Get(v.self())
+	if !ok {
+		return v1.Quote{}, fault.New(codes.Denied, "only users have quotes")
+	}
+	view := v.w.View(v.now)
+	subject, spec, err := view.Resolve(user, spec)
+	if err != nil {
+		return v1.Quote{}, err
+	}
+	if !v.may(access.JobSubmit, user.ID, subject.Account.ID) {
+		return v1.Quote{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
+	}
+	subject.Home = home
+	req := admission.Request{Subject: subject, Spec: spec, Gate: admission.Accept}
+	verdict, err := admission.Quote(view, req)
+	if err != nil {
+		return v1.Quote{}, err
+	}
+	out := v1.Quote{
+		Admitted: verdict.Admit, Price: v1.Price{Total: verdict.Cost.Total.String(), Lines: lines(verdict.Cost.Lines)}, Window: window(verdict.Window),
+		Account: subject.Account.Name, Billing: string(subject.Account.Billing), Spec: spec.Wire(), Reasons: Reasons(verdict.Reasons),
+	}
+	if subject.Account.Billing != tenancy.BillingOff {
+		before := money.Micros(verdict.Before)
+		out.Balance, out.After = before.String(), max(before-verdict.Cost.Total, 0).String()
+	}
+	if !verdict.Admit {
+		out.After = out.Balance
+		out.Remedy = Remedy(admission.Remedy(view, req, verdict))
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/store/chain"
+	"croft.dev/croft/internal/workload"
+)
+
+// readTransfers adds every transfer up to S.
+func (a *audit) readTransfers(ctx context.Context) error {
+	var last id.Transfer
+	var seq int64
+	for {
+		rows, err := a.r.History.Transfers(ctx, store.TransferFilter{After: last}, pageRows)
+		if err != nil {
+			return err
+		}
+		for _, t := range rows {
+			if t.Seq > a.w.Seq {
+				a.counted(last)
+				return nil
+			}
+			a.transfers.want(t.ID == last+1, "transfer %d follows transfer %d", t.ID, last)
+			if t.Amount <= 0 || t.From == t.To || t.Seq < seq {
+				a.transfers.want(false, "transfer %d: %s from %s to %s in log row %d after row %d", t.ID, t.Amount, t.From, t.To, t.Seq, seq)
+				a.transfers.n--
+			}
+			last, seq = t.ID, t.Seq
+			a.add(t)
+		}
+		if len(rows) < pageRows {
+			a.counted(last)
+			return nil
+		}
+	}
+}
+
+func (a *audit) counted(last id.Transfer) {
+	next := a.w.Ledger.NextTransfer()
+	a.counters.want(last+1 == next, "the last transfer is %d, the next would be %d", last, next)
+}
+
+func (a *audit) add(t ledger.Transfer) {
+	n := int64(t.Amount)
+	a.move(t.From, -n)
+	a.move(t.To, n)
+	key := id.Attempt{Job: t.Job, N: t.Attempt}
+	j, at := a.jobs[t.Job], a.attempts[key]
+	switch t.Kind {
+	case ledger.KindDeposit:
+		j.deposit += n
+	case ledger.KindReturn:
+		j.returned += n
+	case ledger.KindCharge:
+		j.charge += n
+		at.charged += n
+	case ledger.KindCorrect:
+		j.charge -= n
+		at.charged -= n
+	case ledger.KindRefund:
+		j.refund += n
+		at.charged -= n
+	case ledger.KindWaste:
+		// What is lost for an account's job names the account; what is posted for
+		// device time names none.
+		switch {
+		case t.Account == 0:
+			a.waste[wasteOf(t.To)] += n
+		case t.To == ledger.Waste(ledger.CauseEnding):
+			at.over += n
+		}
+	}
+	if t.Job != 0 {
+		a.jobs[t.Job], a.attempts[key] = j, at
+	}
+}
+
+func wasteOf(to ledger.Account) ledger.Cause { return ledger.Cause(to[len(ledger.Waste("")):]) }
+
+// move keeps only what isn't zero, so that closed deposits cost no memory.
+func (a *audit) move(acc ledger.Account, n int64) {
+	if b := a.balances[acc] + n; b == 0 {
+		delete(a.balances, acc)
+	} else {
+		a.balances[acc] = b
+	}
+}
+
+// compareBalances compares the sums with the snapshot's, both ways.
+func (a *audit) compareBalances() {
+	seen := 0
+	for acc, have := range a.w.Ledger.Balances {
+		sum := money.Micros(a.balances[acc])
+		a.balance.want(have == sum, "%s has %s, its transfers come to %s", acc, have, sum)
+		a.signs.want(have >= 0 || acc.Open(), "%s has %s", acc, have)
+		seen++
+	}
+	for _, acc := range slices.Sorted(maps.Keys(a.balances)) {
+		if a.w.Ledger.Balance(acc) == 0 {
+			a.balance.want(false, "%s has 0.000, its transfers come to %s", acc, money.Micros(a.balances[acc]))
+		}
+	}
+	var aside int
+	for acc := range a.balances {
+		if isDeposit(acc) {
+			aside++
+		}
+	}
+	open := 0
+	for _, j := range a.w.Workload.Jobs.All() {
+		for _, s := range j.Sources {
+			sum := money.Micros(a.balances[ledger.Deposit(j.ID, ledger.Account(s.Source))])
+			a.deposits.want(sum == s.Left, "job %d has %s of %s left, the ledger has %s", j.ID, s.Left, s.Source, sum)
+			if s.Left != 0 {
+				open++
+			}
+		}
+	}
+	a.deposits.want(open == aside, "%d deposits aren't empty, open jobs have %d", aside, open)
+}
+
+func isDeposit(acc ledger.Account) bool {
+	const prefix = "deposit:"
+	return len(acc) > len(prefix) && acc[:len(prefix)] == prefix
+}
+
+// job compares a job's own sums with its transfers, and the charges of the
+// attempts that are over with what prices and time make of them.
+func (a *audit) job(j *workload.Job) {
+	t := a.jobs[j.ID]
+	ok := t.deposit == int64(j.Deposit) && t.returned == int64(j.Returned) && t.refund == int64(j.Refunded) && t.charge-t.refund == int64(j.Charged)
+	a.perJob.want(ok, "job %d says deposit %s, charged %s, returned %s, refunded %s; its transfers %s, %s, %s, %s",
+		j.ID, j.Deposit, j.Charged, j.Returned, j.Refunded,
+		money.Micros(t.deposit), money.Micros(t.charge-t.refund), money.Micros(t.returned), money.Micros(t.refund))
+	for _, past := range j.Past {
+		a.attempt(j, past)
+	}
+	if j.State == workload.Ended && j.Attempt.N > 0 || j.Attempt.Ended != 0 {
+		a.attempt(j, j.Attempt)
+	}
+}
+
+func (a *audit) attempt(j *workload.Job, at workload.Attempt) {
+	key := id.Attempt{Job: j.ID, N: at.N}
+	sums := a.attempts[key]
+	if metering.PlatformFault(at) {
+		a.charges.want(sums.charged == 0, "attempt %s was lost by the platform and yet charged %s", key, money.Micros(sums.charged))
+	} else {
+		cost, err := metering.Accrued(&a.w.Catalog, j, at, at.Ended)
+		a.charges.want(err == nil && int64(cost.Total) == sums.charged+sums.over,
+			"attempt %s was charged %s and %s beyond its deposit; prices and time make %s", key, money.Micros(sums.charged), money.Micros(sums.over), cost.Total)
+	}
+	a.usedTime(j, at)
+}
+
+// compareWaste compares what was posted as waste for device time with what the
+// tiles say was posted.
+func (a *audit) compareWaste() {
+	causes := maps.Clone(a.waste)
+	maps.Copy(causes, a.posted)
+	for _, c := range slices.Sorted(maps.Keys(causes)) {
+		a.lost.want(a.waste[c] == a.posted[c], "%s: %s was posted, the device time says %s", c, money.Micros(a.waste[c]), money.Micros(a.posted[c]))
+	}
+}
+
+func chainBreak(err error) string {
+	var b *chain.Break
+	if errors.As(err, &b) {
+		return b.Error()
+	}
+	return ""
+}
