@@ -251,6 +251,9 @@ func (f *follower) observe(ctx context.Context, j *v1.Job) {
 		where := ""
 		if j.Node != "" {
 			where = " on " + clean(j.Node)
+			if len(j.Devices) > 0 {
+				where = " on " + clean(strings.Join(j.Devices, " "))
+			}
 		}
 		f.say("%s running%s", f.id, where)
 	}

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/httpapi"
+	"croft.dev/croft/internal/people"
+	"croft.dev/croft/internal/query"
+	"croft.dev/croft/internal/sequencer"
+	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/version"
+	"croft.dev/croft/internal/world"
+)
+
+// Options of a server. InitPath is the croft-init binary; Confirm, when it yields,
+// declares the machine's clock right.
+type Options struct {
+	Config   config.Config
+	InitPath string
+	Confirm  <-chan os.Signal
+	Log      *slog.Logger
+	// Ready, if set, is called once the server answers on its socket.
+	Ready func(socket, http string)
+}
+
+// server is the parts of a running server.
+type server struct {
+	Options
+	store   *store.Store
+	head    store.Head
+	clock   *worldClock
+	seq     *sequencer.Sequencer
+	port    port
+	machine machine
+	link    *link
+	loops   *loops
+	api     *httpapi.Server
+	metrics *httpapi.Metrics
+	started time.Time
+}
+
+// Run serves until ctx ends, then stops gracefully: no new commands, those under
+// way are finished. Containers run on. The error is a *fault.Error when the
+// configuration or the machine is to blame.
+func Run(ctx context.Context, o Options) error {
+	s := &server{Options: o, started: time.Now(), machine: machine{people.New(people.Config{})}}
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err := s.store.Close(); err != nil {
+			s.Log.Error("closing the database", "error", err)
+		}
+	}()
+	return s.run(ctx)
+}
+
+// open makes the data directory, opens the store and loads the world.
+func (s *server) open(ctx context.Context) error {
+	for _, d := range []string{"", "logs", "state", "cdi"} {
+		// others may pass through: a job's user owns what lies deeper
+		if err := os.MkdirAll(s.in(d), 0o711); err != nil {
+			return fmt.Errorf("making the data directory: %w", err)
+		}
+	}
+	dsn, err := s.Config.Database.ConnString()
+	if err != nil {
+		return err
+	}
+	db := store.Config{DSN: dsn}
+	if dsn == "" {
+		db = store.Config{Path: string(s.Config.Database.Path)}
+	}
+	if s.store, err = store.Open(ctx, db); err != nil {
+		return storeError(err)
+	}
+	w := world.New()
+	if s.head, err = s.store.Load(ctx, func(c world.Change) { w.Fold([]world.Change{c}) }); err != nil {
+		return errors.Join(storeError(err), s.store.Close())
+	}
+	s.clock = newWorldClock(s.head.At)
+	dead, err := os.OpenFile(s.in("dead-letters.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	s.metrics = nil
+	s.seq = sequencer.New(sequencer.Config{World: w, Head: s.head, Store: s.timed(), Clock: s.clock.Nanos, Logger: s.Log, DeadLetters: dead})
+	s.port = port{s.seq, s.clock}
+	s.metrics = httpapi.NewMetrics(s.seq, s.runtime)
+	s.Log.Info("world loaded", "seq", s.head.Seq, "jobs", w.Workload.Jobs.Len(), "instance", s.head.Instance)
+	return nil
+}
+
+func (s *server) in(name string) string { return filepath.Join(string(s.Config.Data), name) }
+
+// run starts the parts in the order in which they need each other, and stops them
+// in the reverse order.
+func (s *server) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	seqCtx, stopSeq := context.WithCancel(context.WithoutCancel(ctx))
+	seqErr := make(chan error, 1)
+	wg.Go(func() { seqErr <- s.seq.Run(seqCtx) })
+	defer wg.Wait()
+	defer stopSeq()
+	if err := settle(ctx, s.port, s.machine, s.Config, s.head.Instance); err != nil {
+		return err
+	}
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	loopCtx, stopLoops := context.WithCancel(ctx)
+	loopsDone := make(chan struct{})
+	go func() {
+		defer close(loopsDone)
+		s.loops.run(loopCtx)
+	}()
+	err := s.serve(ctx, seqErr)
+	stopLoops()
+	<-loopsDone
+	return errors.Join(err, s.link.Close())
+}
+
+// build makes the engine's link, the loops and the API.
+func (s *server) build(ctx context.Context) error {
+	var err error
+	if s.link, err = s.newLink(ctx); err != nil {
+		return err
+	}
+	s.loops = s.newLoops()
+	reader := query.New(query.Deps{Worlds: s.seq, History: s.store, Now: s.clock.Nanos, Server: query.Server{
+		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
+		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress,
+	}})
+	s.api, err = httpapi.New(httpapi.Deps{
+		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
+		Ready: s.checks(), Reused: s.loops.reused,
+	})
+	return err
+}
+
+// runtime says whether the container runtime answers.
+func (s *server) runtime() (bool, string) {
+	if s.link == nil || s.loops == nil {
+		return false, "not connected yet"
+	}
+	if _, err := s.link.get(); err != nil {
+		return false, "the container runtime isn't reachable"
+	}
+	if err := s.loops.runner.Lost(); err != nil {
+		return false, "contact with the container runtime is lost"
+	}
+	return true, "ok"
+}
+
+func (s *server) checks() []httpapi.Check {
+	return []httpapi.Check{
+		{Name: "database", OK: func(ctx context.Context) error { _, err := s.store.Head(ctx); return err }},
+		{Name: "runtime", OK: func(context.Context) error {
+			if ok, what := s.runtime(); !ok {
+				return errors.New(what)
+			}
+			return nil
+		}},
+	}
+}

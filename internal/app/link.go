@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"croft.dev/croft/internal/engine"
+)
+
+// link is an engine that may not be there yet, or not any more: the server starts,
+// answers and queues jobs without one. Until it is connected every call says
+// unavailable, from which nobody concludes anything.
+type link struct {
+	connect func(context.Context) (engine.Engine, error)
+	ensure  func(context.Context) error // the runtime beneath; nil: not ours
+	log     *slog.Logger
+
+	mu  sync.Mutex
+	eng engine.Engine
+	err error
+}
+
+var _ engine.Engine = (*link)(nil)
+
+// Times of the link's care for the runtime.
+const (
+	ensurePeriod = 10 * time.Second
+	retryPeriod  = 2 * time.Second
+)
+
+// run keeps the runtime running and the engine connected until ctx ends.
+func (l *link) run(ctx context.Context) {
+	for {
+		wait := ensurePeriod
+		if err := l.try(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("the container runtime isn't there, will try again", "error", err)
+			wait = retryPeriod
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// try ensures the runtime and connects, if that isn't so already.
+func (l *link) try(ctx context.Context) error {
+	var err error
+	if l.ensure != nil {
+		err = l.ensure(ctx)
+	}
+	l.mu.Lock()
+	connected := l.eng != nil
+	l.mu.Unlock()
+	if err == nil && !connected {
+		var eng engine.Engine
+		if eng, err = l.connect(ctx); err == nil {
+			l.mu.Lock()
+			l.eng = eng
+			l.mu.Unlock()
+		}
+	}
+	l.mu.Lock()
+	l.err = err
+	l.mu.Unlock()
+	return err
+}
+
+var errNotConnected = errors.New("not connected yet")
+
+func (l *link) get() (engine.Engine, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.eng == nil {
+		err := l.err
+		if err == nil {
+			err = errNotConnected
+		}
+		return nil, &engine.UnavailableError{Cause: err}
+	}
+	return l.eng, nil
+}
+
+func (l *link) Inventory(ctx context.Context) (engine.Inventory, error) {
+	e, err := l.get()
+	if err != nil {
+		return engine.Inventory{}, err
+	}
+	return e.Inventory(ctx)
+}
+
+func (l *link) Image(ctx context.Context, ref string) (engine.Image, bool, error) {
+	e, err := l.get()
+	if err != nil {
+		return engine.Image{}, false, err
+	}
+	return e.Image(ctx, ref)
+}
+
+func (l *link) Pull(ctx context.Context, req engine.PullRequest, progress func(engine.Progress)) (engine.Image, error) {
+	e, err := l.get()
+	if err != nil {
+		return engine.Image{}, err
+	}
+	return e.Pull(ctx, req, progress)
+}
+
+func (l *link) Start(ctx context.Context, a engine.Allocation) error {
+	return l.do(func(e engine.Engine) error { return e.Start(ctx, a) })
+}
+
+func (l *link) Signal(ctx context.Context, attempt engine.AttemptID, sig string) error {
+	return l.do(func(e engine.Engine) error { return e.Signal(ctx, attempt, sig) })
+}
+
+func (l *link) Stop(ctx context.Context, attempt engine.AttemptID) error {
+	return l.do(func(e engine.Engine) error { return e.Stop(ctx, attempt) })
+}
+
+func (l *link) Remove(ctx context.Context, attempt engine.AttemptID) error {
+	return l.do(func(e engine.Engine) error { return e.Remove(ctx, attempt) })
+}
+
+func (l *link) do(f func(engine.Engine) error) error {
+	e, err := l.get()
+	if err != nil {
+		return err
+	}
+	return f(e)
+}
+
+func (l *link) List(ctx context.Context) ([]engine.Status, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.List(ctx)
+}
+
+func (l *link) Watch(ctx context.Context) (<-chan engine.Status, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.Watch(ctx)
+}
+
+func (l *link) Logs(ctx context.Context, attempt engine.AttemptID, opts engine.LogOptions, w engine.LogWriter) error {
+	return l.do(func(e engine.Engine) error { return e.Logs(ctx, attempt, opts, w) })
+}
+
+func (l *link) Exec(ctx context.Context, attempt engine.AttemptID, req engine.ExecRequest) (int, error) {
+	e, err := l.get()
+	if err != nil {
+		return 0, err
+	}
+	return e.Exec(ctx, attempt, req)
+}
+
+// Close releases the engine, if there is one.
+func (l *link) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.eng == nil {
+		return nil
+	}
+	return l.eng.Close()
+}

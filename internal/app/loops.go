@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/engine/cri"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/loop/expire"
+	"croft.dev/croft/internal/loop/groups"
+	"croft.dev/croft/internal/loop/images"
+	"croft.dev/croft/internal/loop/inventory"
+	"croft.dev/croft/internal/loop/meter"
+	"croft.dev/croft/internal/loop/plan"
+	"croft.dev/croft/internal/loop/run"
+	"croft.dev/croft/internal/tenancy"
+)
+
+// Periods of the loops that look at something outside the world.
+const (
+	inventoryPeriod = 5 * time.Second
+	groupsPeriod    = time.Minute
+	maintainPeriod  = 10 * time.Second
+	resyncPeriod    = 30 * time.Second
+	postPeriod      = time.Hour
+	pullRetry       = 10 * time.Second
+	pullPatience    = time.Hour
+	parallelStarts  = 8
+	planBudget      = 2000
+)
+
+// loops is every loop of a server.
+type loops struct {
+	s         *server
+	images    *images.Store
+	planner   *plan.Planner
+	runner    *run.Runner
+	inventory inventory.Loop
+	expire    expire.Loop
+	meter     meter.Loop
+	groups    groups.Loop
+}
+
+func (s *server) newLoops() *loops {
+	l := &loops{s: s}
+	var who run.People = s.machine
+	var files run.Paths = paths{}
+	if s.Config.Engine.Kind == config.EngineSim {
+		who, files = simulated{s.machine}, anyPath{}
+	}
+	l.images = images.New(images.Config{Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Log: s.Log})
+	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Log: s.Log})
+	l.runner = run.New(run.Config{
+		Port: s.port, Engine: s.link, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
+		Site: run.Site{
+			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
+			CAFile: string(s.Config.Engine.CAFile),
+		},
+		OnEnd: l.images.Forget, Log: s.Log,
+	})
+	l.inventory = inventory.Loop{Port: s.port, Engine: s.link, Period: inventoryPeriod, Log: s.Log}
+	l.expire = expire.Loop{Port: s.port, Log: s.Log}
+	l.meter = meter.Loop{Port: s.port, Post: postPeriod, Log: s.Log}
+	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
+	return l
+}
+
+// run runs all loops until ctx ends.
+func (l *loops) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	// The first connection is waited for a little: most often it is there at once,
+	// and the first inventory and listing then see it.
+	first, cancel := context.WithTimeout(ctx, 10*time.Second)
+	if err := l.s.link.try(first); err != nil {
+		l.s.Log.Warn("the container runtime isn't there yet", "error", err)
+	}
+	cancel()
+	for _, f := range []func(context.Context){
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.maintain, l.confirm,
+	} {
+		wg.Go(func() { f(ctx) })
+	}
+	wg.Wait()
+}
+
+// maintain lets the engine rotate logs and collect images.
+func (l *loops) maintain(ctx context.Context) {
+	loop.Every(ctx, l.s.Log, "maintain", maintainPeriod, func(ctx context.Context) error {
+		eng, err := l.s.link.get()
+		c, ok := eng.(*cri.Engine)
+		if err != nil || !ok {
+			return nil // said elsewhere; nothing to maintain
+		}
+		return c.Maintain(ctx, l.wanted()...)
+	})
+}
+
+// wanted lists the images of the jobs that are next.
+func (l *loops) wanted() []string {
+	var refs []string
+	w := l.s.seq.World()
+	for name := range w.Catalog.Partitions.All() {
+		n := 0
+		for j := range w.Workload.Queue(name) {
+			if n++; n > l.s.Config.Plan.Depth {
+				break
+			}
+			refs = append(refs, j.Spec.Image)
+		}
+	}
+	return refs
+}
+
+// confirm declares the clock right when it is told to.
+func (l *loops) confirm(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.s.Confirm:
+			l.s.clock.Confirm()
+			l.s.Log.Info("the machine's clock was confirmed", "clock", l.s.clock.Words())
+		}
+	}
+}
+
+// progress says how far a waiting job's image is.
+func (l *loops) progress(k id.Job) string {
+	j, ok := l.s.seq.World().Workload.Jobs.Get(k)
+	if !ok || j.State != "queued" {
+		return ""
+	}
+	return l.images.Progress(j)
+}
+
+// reused has the bindings looked at as soon as a request shows one to be wrong.
+func (l *loops) reused(u tenancy.User, now string) {
+	l.s.Log.Warn("a uid has another name now", "user", u.Name, "uid", u.UID, "name", now)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := l.groups.Once(ctx); err != nil {
+			l.s.Log.Warn("looking at uid bindings failed", "error", err)
+		}
+	}()
+}

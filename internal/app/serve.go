@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/fault"
+)
+
+// stopPatience is how long requests under way may take when the server stops.
+const stopPatience = 5 * time.Second
+
+// serve answers on the socket and over HTTP until ctx ends or the sequencer fails.
+func (s *server) serve(ctx context.Context, seqErr <-chan error) error {
+	lns, err := s.listen()
+	if err != nil {
+		return err
+	}
+	web := s.api.HTTP()
+	failed := make(chan error, len(lns))
+	for _, ln := range lns {
+		go func() {
+			if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	s.announce(lns)
+	select {
+	case <-ctx.Done():
+		s.Log.Info("stopping: jobs run on")
+	case err = <-seqErr:
+		err = fmt.Errorf("the server may not go on: %w", errors.Join(err, errStopped))
+	case <-s.store.Deposed():
+		err = fault.New(codes.Conflict, "another server has taken the database over: this one stops")
+	case err = <-failed:
+	}
+	s.api.Close()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	if serr := web.Shutdown(grace); serr != nil {
+		err = errors.Join(err, web.Close())
+	}
+	return err
+}
+
+var errStopped = errors.New("the sequencer stopped")
+
+func (s *server) announce(lns []net.Listener) {
+	web := ""
+	if len(lns) > 1 {
+		web = "http://" + lns[1].Addr().String()
+	}
+	s.Log.Info("croft server is up", "socket", string(s.Config.Listen.Socket), "http", web)
+	if s.Ready != nil {
+		s.Ready(string(s.Config.Listen.Socket), web)
+	}
+}
+
+// listen opens the socket and, unless it is off, the loopback address.
+func (s *server) listen() ([]net.Listener, error) {
+	sock, err := s.socket()
+	if err != nil {
+		return nil, err
+	}
+	lns := []net.Listener{sock}
+	if addr := s.Config.Listen.HTTP; addr != config.HTTPOff {
+		web, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, errors.Join(fault.New(codes.Conflict, "listen.http: %s can't be listened on: %v", addr, err), sock.Close())
+		}
+		lns = append(lns, web)
+	}
+	return lns, nil
+}
+
+// socket opens the unix socket. One that is left over from a server that was
+// killed is replaced: the store's lock says that no other server uses this data.
+func (s *server) socket() (net.Listener, error) {
+	path := string(s.Config.Listen.Socket)
+	if c, err := net.Dial("unix", path); err == nil {
+		return nil, errors.Join(fault.New(codes.Conflict, "listen.socket: another server answers at %s", path), c.Close())
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fault.New(codes.Conflict, "listen.socket: %v", err)
+	}
+	if err := s.permit(path); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
+}
+
+func (s *server) permit(path string) error {
+	if name := s.Config.Listen.SocketGroup; name != "" {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return fault.Invalid("listen.socket_group", "no such group: %s", name)
+		}
+		gid, err := strconv.Atoi(g.Gid)
+		if err != nil {
+			return err
+		}
+		if err := os.Chown(path, -1, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, s.Config.Listen.SocketMode.FileMode())
+}

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/world"
+)
+
+// siteOf is the configuration as the world holds it.
+func siteOf(c config.Config, instance string) world.SitePut {
+	cmd := world.SitePut{Site: world.Site{
+		Instance: instance, MountRoots: c.Mounts, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
+		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time),
+		NeedUID: c.Engine.Kind == config.EngineCRI,
+	}}
+	for _, p := range c.Partitions {
+		cmd.Partitions = append(cmd.Partitions, catalog.Partition{
+			Name: p.Name, Nodes: slices.Sorted(slices.Values(p.Nodes)), Default: p.Default,
+			MaxWall: int64(p.MaxTime), DefWall: cmp.Or(int64(p.DefaultTime), int64(c.Defaults.Time)),
+		})
+	}
+	for _, q := range c.QoS {
+		cmd.QoS = append(cmd.QoS, catalog.QoS{
+			Name: q.Name, Default: q.Default, Priority: int64(q.Priority), Factor: int64(q.Factor),
+			MaxWall: int64(q.MaxTime), Grace: int64(q.Grace), MaxGrace: int64(q.MaxGrace),
+		})
+	}
+	return cmd
+}
+
+// settle tells the world what the configuration says, and makes sure that the
+// platform has its administrators. An administrator whom the configuration no
+// longer names keeps the role: an admin takes it away.
+func settle(ctx context.Context, port loop.Port, m machine, c config.Config, instance string) error {
+	if _, err := port.Command(ctx, siteOf(c, instance)); err != nil {
+		return err
+	}
+	role := string(access.Admin)
+	for _, name := range append([]string{"root"}, c.Admins...) {
+		uid, ok, err := m.UID(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fault.Invalid("admins", "the machine has no user %s", name)
+		}
+		u, exists := port.World().Tenancy.User(name)
+		cmd := world.UserPut{Create: !exists, Name: name}
+		if !exists {
+			cmd.UID = &uid
+		}
+		if u.Platform != access.Admin {
+			cmd.Role = &role
+		}
+		if exists && cmd.Role == nil {
+			continue
+		}
+		if _, err := port.Command(ctx, cmd); err != nil && fault.Of(err) != codes.Exists {
+			return err
+		}
+	}
+	return nil
+}
