@@ -52,6 +52,7 @@ func TestUnits(t *testing.T) {
 			{"Service.ExecStart", "/usr/bin/croftd"},
 			{"Service.ExecStart", "server"},
 			{"Service.Restart", "on-failure"},
+			{"Service.ExecReload", "-HUP"}, // as croft status says of a clock that jumped
 			{"Unit.Wants", "croft-runtime.service"},
 			{"Unit.After", "croft-runtime.service"},
 			{"Unit.After", "nss-user-lookup.target"},

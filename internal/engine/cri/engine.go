@@ -251,7 +251,11 @@ func fill[T comparable](p *T, value T) {
 // cgroupOf returns the group of an attempt. The attempt's id holds the instance,
 // so that several on one machine never meet.
 func (e *Engine) cgroupOf(id engine.AttemptID) string {
-	return path.Join("/", e.cfg.CgroupParent, "job-"+string(id))
+	return groupOf(e.cfg.CgroupParent, id)
+}
+
+func groupOf(parent string, id engine.AttemptID) string {
+	return path.Join("/", parent, "job-"+string(id))
 }
 
 // Labels on every sandbox and container.

@@ -35,7 +35,7 @@ func (e *Engine) Inventory(ctx context.Context) (engine.Inventory, error) {
 	inv := engine.Inventory{Nodes: []engine.Node{{
 		Name:   e.cfg.NodeName,
 		CPU:    max(int64(runtime.NumCPU())*1000-e.cfg.ReserveCPU, 0),
-		Memory: max(memory-e.cfg.ReserveMemory, 0),
+		Memory: offered(memory - e.cfg.ReserveMemory),
 		Ready:  ready,
 		Reason: reason,
 		Labels: map[string]string{
@@ -55,6 +55,18 @@ func (e *Engine) Inventory(ctx context.Context) (engine.Inventory, error) {
 		inv.Devices[i].Node = e.cfg.NodeName
 	}
 	return inv, nil
+}
+
+// step is what offered memory is a multiple of: amounts that people can read, and
+// that don't change with every kernel.
+const step = 512 << 20
+
+// offered rounds memory down to whole steps.
+func offered(bytes int64) int64 {
+	if bytes < step {
+		return max(bytes, 0)
+	}
+	return bytes - bytes%step
 }
 
 // readiness sums up the runtime's conditions.

@@ -222,6 +222,19 @@ func (t *Tree) Remove(group string) error {
 	return errors.Join(errs...)
 }
 
+// RemoveEmpty removes the group itself in every hierarchy, unless there is anything
+// in it.
+func (t *Tree) RemoveEmpty(group string) error {
+	var errs []error
+	for _, root := range t.roots {
+		err := unix.Rmdir(filepath.Join(root, group))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && err != unix.EBUSY && err != unix.ENOTEMPTY {
+			errs = append(errs, fmt.Errorf("cgroup: %s: %w", group, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
