@@ -154,13 +154,20 @@ func (d *decision) bounds() {
 	}
 }
 
-// models is the devices by model: those of the spot, or what was named.
+// models is the devices by model: those of the spot, or what was named, or the
+// only model on offer.
 func (d *decision) models() []catalog.ModelCount {
 	if len(d.out.Spot.Devices) > 0 {
 		return d.out.Spot.Models()
 	}
-	if d.shape.GPU > 0 && d.shape.Model != "" {
+	if d.shape.GPU == 0 {
+		return nil
+	}
+	if d.shape.Model != "" {
 		return []catalog.ModelCount{{Model: d.shape.Model, Count: d.shape.GPU}}
+	}
+	if offered := d.Placement.Models(d.Subject.Partition); len(offered) == 1 {
+		return []catalog.ModelCount{{Model: offered[0].Model, Count: d.shape.GPU}}
 	}
 	return nil
 }

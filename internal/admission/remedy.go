@@ -80,26 +80,28 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 	return s, false
 }
 
-// setField gives a field the amount that is available, if that leaves anything.
+// setField gives a field the amount that is available, if that leaves enough to
+// run at all.
 func setField(s workload.Spec, field, to string) (workload.Spec, bool) {
 	var n int64
 	var err error
+	least := int64(1)
 	switch field {
 	case "gpu":
 		n, err = quantity.ParseCount(to)
 		s.GPU = n
 	case "cpu":
 		n, err = quantity.ParseCPU(to)
-		s.CPU = n
+		s.CPU, least = n, workload.MinCPU
 	case "mem":
 		n, err = quantity.ParseBytes(to)
-		s.Mem = n
+		s.Mem, least = n, workload.MinMemory
 	case "time":
 		n, err = quantity.ParseDuration(to)
 		n -= n % 1e9
 		s.Time = n
 	}
-	return s, err == nil && n > 0
+	return s, err == nil && n >= least
 }
 
 // headroom reduces an amount to what its tightest limit leaves.
@@ -138,7 +140,8 @@ func afford(v View, r Request, verdict Verdict) (workload.Spec, bool) {
 		}
 	}
 	const minute = int64(60e9)
-	span := book.Affordable(verdict.Use, r.Subject.QoS.Factor, v.Now, funds) - s.Grace
+	d := decision{View: v, Request: r}
+	span := book.Affordable(verdict.Use, d.factor(), v.Now, funds) - s.Grace
 	if span >= minute {
 		s.Time = min(s.Time, span-span%minute)
 		return s, true

@@ -116,13 +116,18 @@ func (s *server) run(ctx context.Context) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
+	// before the loops: a server that can't be reached changes nothing
+	lns, err := s.listen()
+	if err != nil {
+		return err
+	}
 	loopCtx, stopLoops := context.WithCancel(ctx)
 	loopsDone := make(chan struct{})
 	go func() {
 		defer close(loopsDone)
 		s.loops.run(loopCtx)
 	}()
-	err := s.serve(ctx, seqErr)
+	err = s.serve(ctx, lns, seqErr)
 	stopLoops()
 	<-loopsDone
 	return errors.Join(err, s.link.Close())

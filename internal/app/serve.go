@@ -20,11 +20,7 @@ import (
 const stopPatience = 5 * time.Second
 
 // serve answers on the socket and over HTTP until ctx ends or the sequencer fails.
-func (s *server) serve(ctx context.Context, seqErr <-chan error) error {
-	lns, err := s.listen()
-	if err != nil {
-		return err
-	}
+func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan error) (err error) {
 	web := s.api.HTTP()
 	failed := make(chan error, len(lns))
 	for _, ln := range lns {

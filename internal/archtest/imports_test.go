@@ -83,6 +83,11 @@ var layers = []layer{
 		why: "reading changes nothing and reaches no machine",
 	},
 	{
+		name: "loops' tests", packages: []string{"internal/loop/looptest"},
+		may: []string{"internal/loop", "internal/loop/inventory", "internal/engine", "internal/engine/sim", "internal/clock", "domain", "leaves"},
+		why: "it stands in for the server in tests of the loops",
+	},
+	{
 		name: "loops", packages: []string{"internal/loop", "internal/loop/..."},
 		may: []string{"internal/loop", "internal/engine", "domain", "leaves", "api/v1/codes"},
 		why: "a loop sees snapshots and proposes commands: it knows neither database nor sequencer, no other loop, and of an engine only the interface",
@@ -161,7 +166,7 @@ var homes = []home{
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},
 	{"golang.org/x/sys/unix", []string{
-		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store",
+		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "test/site",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},
 }

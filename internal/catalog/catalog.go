@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
 )
@@ -52,6 +53,25 @@ type Price struct {
 	Devices   []ModelRate // by model, sorted; "*" is any other
 	By        id.User
 	Published int64 // ns: when it was set; an attempt knows the versions published before it
+}
+
+// MaxRate bounds a rate so that no price overflows before it is looked at: a
+// million credits per hour.
+const MaxRate = money.Rate(1e12)
+
+// Check returns what is wrong with the version's rates, as a *fault.Error.
+func (p Price) Check() error {
+	rates := append([]ModelRate{{"cpu", p.CPU}, {"mem", p.Memory}}, p.Devices...)
+	for i, r := range rates {
+		field := r.Model
+		if i > 1 {
+			field = "gpu." + r.Model
+		}
+		if r.Rate < 0 || r.Rate > MaxRate {
+			return fault.Invalid(field, "a rate must be between 0 and %s credits per hour", money.Micros(MaxRate))
+		}
+	}
+	return nil
 }
 
 // ModelRate is the rate of one device of a model.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"math"
 	"slices"
 
 	"croft.dev/croft/internal/money"
@@ -70,19 +71,36 @@ func (b Book) Cost(u Use, factor, from, to int64) (Cost, error) {
 	return c, err
 }
 
-// Affordable is the longest span in ns that funds can pay for at the prices in
-// force at t.
+// Affordable is a span in ns from t on that funds can pay for at the prices that
+// apply then: the longest one, less at most what a few micro-credits buy for each
+// change of price in it. When nothing is charged it is the largest int64.
 func (b Book) Affordable(u Use, factor int64, t int64, funds money.Micros) int64 {
-	p, ok := b.At(t)
-	if !ok {
-		return 1<<63 - 1
+	for _, s := range b.Segments(t, math.MaxInt64) {
+		span := money.MaxAffordable(funds, hourPrices(u, factor, s.Price))
+		if span < s.To-s.From {
+			return s.From - t + span
+		}
+		if s.To == math.MaxInt64 {
+			break
+		}
+		c, err := Book{s.Price}.Cost(u, factor, s.From, s.To)
+		if err != nil {
+			return 0
+		}
+		// each line was rounded down: what is left is taken a little lower
+		funds = max(funds-c.Total-money.Micros(len(c.Lines)), 0)
 	}
+	return math.MaxInt64
+}
+
+// hourPrices is what an hour of u costs by one version.
+func hourPrices(u Use, factor int64, p Price) []money.HourPrice {
 	hours := []money.HourPrice{{Amount: u.CPU, Rate: p.CPU, Factor: factor, Unit: money.PerCore}, {Amount: u.Mem, Rate: p.Memory, Factor: factor, Unit: money.PerGiB}}
 	for _, d := range u.Devices {
 		r, _ := p.Device(d.Model)
 		hours = append(hours, money.HourPrice{Amount: d.Count * 1000, Rate: r, Factor: factor, Unit: money.PerDevice})
 	}
-	return money.MaxAffordable(funds, hours)
+	return hours
 }
 
 // Dearest returns the model among offered with the highest rate at t, for a

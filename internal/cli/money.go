@@ -268,7 +268,7 @@ func (a *app) ledgerShowCmd() *cobra.Command {
 		Use:   "show",
 		Short: "List postings",
 		Example: `  croft ledger show --job 118
-  croft ledger show --ledger spent:nlp -n 20`,
+  croft ledger show --ledger spent:1 -n 20`,
 		Args: needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()

@@ -81,7 +81,25 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 	if err := f.readEnv(a, &spec); err != nil {
 		return spec, err
 	}
-	return spec, f.readMounts(a, &spec)
+	if err := f.readMounts(&spec); err != nil {
+		return spec, err
+	}
+	for i, m := range spec.Mounts {
+		spec.Mounts[i].Source = a.hostPath(m.Source)
+	}
+	return spec, nil
+}
+
+// hostPath makes a mount's source absolute: ~ is the caller's home, and what isn't
+// absolute is below the folder where croft runs.
+func (a *app) hostPath(path string) string {
+	switch rest, home := strings.CutPrefix(path, "~"); {
+	case home && (rest == "" || rest[0] == '/') && filepath.IsAbs(a.env.Getenv("HOME")):
+		return filepath.Join(a.env.Getenv("HOME"), rest)
+	case path == "" || filepath.IsAbs(path):
+		return path
+	}
+	return filepath.Join(a.env.Dir, path)
 }
 
 // fields pairs the flags with the fields of a spec.
@@ -150,14 +168,11 @@ func (f *specFlags) readEnv(a *app, spec *v1.JobSpec) error {
 	return nil
 }
 
-func (f *specFlags) readMounts(a *app, spec *v1.JobSpec) error {
+func (f *specFlags) readMounts(spec *v1.JobSpec) error {
 	for _, text := range f.mounts {
 		m, err := parseMount(text)
 		if err != nil {
 			return err
-		}
-		if !filepath.IsAbs(m.Source) {
-			m.Source = filepath.Join(a.env.Dir, m.Source)
 		}
 		spec.Mounts = append(spec.Mounts, m)
 	}

@@ -74,7 +74,7 @@ func orWord(s, other string) string {
 func (s *Server) byToken(r *http.Request) (tenancy.User, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		return tenancy.User{}, fault.New(codes.Unauthenticated, "who are you? Send a token (croft user token add), or use the unix socket")
+		return tenancy.User{}, fault.New(codes.Unauthenticated, "who are you? Send a token (croft user token create NAME), or use the unix socket")
 	}
 	secret, ok := bearer(header)
 	if ok && wellFormed(secret) {

@@ -70,10 +70,14 @@ type Who struct {
 func (w Who) scopes(yield func(Scope)) {
 	for _, p := range [2]string{"", w.Partition} {
 		yield(Scope{Partition: p})
-		yield(Scope{User: w.User, Partition: p})
+		if w.User != 0 {
+			yield(Scope{User: w.User, Partition: p})
+		}
 		for _, a := range w.Path {
 			yield(Scope{Account: a, Partition: p})
-			yield(Scope{Account: a, User: w.User, Partition: p})
+			if w.User != 0 {
+				yield(Scope{Account: a, User: w.User, Partition: p})
+			}
 		}
 		if w.Partition == "" {
 			return

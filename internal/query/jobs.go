@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -19,10 +20,14 @@ import (
 type JobQuery struct {
 	Account string
 	User    string // "*": everybody's that the caller may read
-	State   string // states separated by commas, "live" or "all"
+	State   string // states separated by commas, "live", "all" or, alone, "refused"
 	Limit   int    // items per page; 0: the default
 	Cursor  string
 }
+
+// refusedState asks for requests that were refused: they never became jobs and
+// are numbered by themselves, so they are listed by themselves.
+const refusedState = "refused"
 
 // Jobs lists jobs that the caller may read, the newest first.
 func (r *Reader) Jobs(ctx context.Context, p access.Principal, q JobQuery) (v1.Page[v1.Job], error) {
@@ -40,6 +45,9 @@ func (r *Reader) Jobs(ctx context.Context, p access.Principal, q JobQuery) (v1.P
 	sel, err := v.selection(q)
 	if err != nil {
 		return out, err
+	}
+	if q.State == refusedState {
+		return r.refusals(ctx, v, sel, cursor{Filter: filter, ID: from.ID}, size)
 	}
 	rows, err := r.selected(ctx, v, sel, id.Job(from.ID), size+1)
 	if err != nil {
@@ -124,7 +132,7 @@ func states(s string) (in []workload.JobState, live bool, err error) {
 	switch s {
 	case "", "live":
 		return nil, true, nil
-	case "all":
+	case "all", refusedState:
 		return nil, false, nil
 	}
 	live = true
@@ -133,7 +141,7 @@ func states(s string) (in []workload.JobState, live bool, err error) {
 		if state == workload.Ended {
 			live = false
 		} else if !slices.Contains(liveStates, state) {
-			return nil, false, fault.Invalid("state", "%q isn't live, all, ended, held, queued, starting, running or stopping", clip(word))
+			return nil, false, fault.Invalid("state", "%q isn't live, all, ended, held, queued, starting, running, stopping or, alone, refused", clip(word))
 		}
 		in = append(in, state)
 	}
@@ -163,6 +171,34 @@ func (r *Reader) selected(ctx context.Context, v view, sel selection, before id.
 	}
 	slices.SortFunc(out, func(a, b *workload.Job) int { return cmp.Compare(b.ID, a.ID) })
 	return out[:min(limit, len(out))], nil
+}
+
+// refusals is a page of the refused requests that sel is about, those before from.
+func (r *Reader) refusals(ctx context.Context, v view, sel selection, from cursor, size int) (v1.Page[v1.Job], error) {
+	out := v1.Page[v1.Job]{Items: []v1.Job{}}
+	found := map[id.Refusal]*workload.Refusal{}
+	for _, f := range sel.parts {
+		f.Before = id.Job(from.ID)
+		rows, err := r.History.Refusals(ctx, f, size+1)
+		if err != nil {
+			return out, readErr(err, "", "")
+		}
+		for i := range rows {
+			found[rows[i].ID] = &rows[i]
+		}
+	}
+	for _, k := range slices.Backward(slices.Sorted(maps.Keys(found))) {
+		if len(out.Items) == size {
+			out.Next = cursor{Filter: from.Filter, ID: int64(k) + 1}.encode()
+			break
+		}
+		wire, err := r.refusedWire(v, found[k])
+		if err != nil {
+			return out, err
+		}
+		out.Items = append(out.Items, wire)
+	}
+	return out, nil
 }
 
 // live finds the same in the snapshot.

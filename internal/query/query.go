@@ -33,6 +33,7 @@ type History interface {
 	Job(ctx context.Context, job id.Job) (*workload.Job, error)
 	Jobs(ctx context.Context, f store.JobFilter, limit int) ([]workload.Job, error)
 	Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error)
+	Refusals(ctx context.Context, f store.JobFilter, limit int) ([]workload.Refusal, error)
 	Transfers(ctx context.Context, f store.TransferFilter, limit int) ([]ledger.Transfer, error)
 	Tiles(ctx context.Context, f store.TileFilter, limit int) ([]ledger.Tile, error)
 	Log(ctx context.Context, f store.LogFilter, limit int) ([]world.Entry, error)

@@ -91,6 +91,14 @@ func (f JobFilter) where() (w where) {
 	return w
 }
 
+// Refusals lists refused requests, the newest first, at most limit. States don't
+// narrow it, and Before is of refusals.
+func (s *Store) Refusals(ctx context.Context, f JobFilter, limit int) ([]workload.Refusal, error) {
+	f.States = nil
+	w := f.where()
+	return refusals().all(ctx, s.read, w.page("id DESC", limit), w.args...)
+}
+
 // Refusal returns a refused request; ErrNotFound.
 func (s *Store) Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error) {
 	all, err := refusals().all(ctx, s.read, "WHERE id = $1", int64(refusal))

@@ -27,7 +27,7 @@ func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome 
 	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
 		return Outcome{}, err
 	}
-	if requeues(j, outcome) {
+	if j.Again(outcome) {
 		j.State, j.Requeues, j.Message = workload.Queued, j.Requeues+1, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, words(outcome))
 		return w.moved(at, p, j, wrap(money), b, j.Message)
 	}
@@ -57,12 +57,6 @@ func endMessage(o codes.Outcome, message string) string {
 	return words(o) + ": " + message
 }
 
-// requeues reports whether the job asked to be queued again after such an end.
-func requeues(j *workload.Job, o codes.Outcome) bool {
-	cause := map[codes.Outcome]string{codes.NodeFailed: "node", codes.Preempted: "preempt", codes.TimedOut: "timeout"}[o]
-	return cause != "" && j.Requeues < workload.MaxRequeues && slices.Contains(j.Spec.Requeue, cause)
-}
-
 // JobDue moves a running job along its clock: the user's signal, SIGTERM at the
 // limit, SIGKILL after the grace.
 type JobDue struct{ Job id.Job }
@@ -76,7 +70,7 @@ func (c JobDue) Decide(w *World, at Context) (Outcome, error) {
 		return Outcome{}, onlyServer
 	}
 	old, ok := w.Workload.Jobs.Get(c.Job)
-	if !ok || Due(old) == 0 || Due(old) > at.Now {
+	if !ok || old.Due() == 0 || old.Due() > at.Now {
 		return Outcome{Event: Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
@@ -92,20 +86,6 @@ func (c JobDue) Decide(w *World, at Context) (Outcome, error) {
 	}
 	a.Signaled = true
 	return w.put(j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
-}
-
-// Due is when the next step of a job's clock is due, in ns; 0: none.
-func Due(j *workload.Job) int64 {
-	a := j.Attempt
-	switch {
-	case j.State == workload.Stopping && !a.Kill:
-		return a.StopAt + j.Spec.Grace
-	case j.State != workload.Running:
-		return 0
-	case j.Spec.Signal.Name != "" && !a.Signaled && j.Spec.Signal.Before < j.Spec.Time:
-		return a.Until - j.Spec.Signal.Before
-	}
-	return a.Until
 }
 
 // Meter posts what running jobs have accrued so far.

@@ -2,7 +2,6 @@ package world
 
 import (
 	"strconv"
-	"strings"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -62,7 +61,7 @@ func (c JobStart) Decide(w *World, at Context) (Outcome, error) {
 	}
 	j.State, j.Promise, j.Message = workload.Starting, 0, ""
 	money := metering.SetAside(p, j, v.Deposit)
-	return w.moved(at, p, j, wrap(money), metering.Boundary{}, "on "+where(v.Spot))
+	return w.moved(at, p, j, wrap(money), metering.Boundary{}, "on "+v.Spot.String())
 }
 
 // spot is the proposed one; devices that are gone don't fit and are found missing.
@@ -79,18 +78,6 @@ func (w *World) spot(c JobStart) *placement.Spot {
 		s.Devices = append(s.Devices, d)
 	}
 	return &s
-}
-
-// where names a spot for people: its devices, or its node.
-func where(s placement.Spot) string {
-	if len(s.Devices) == 0 {
-		return s.Node
-	}
-	var names []string
-	for _, d := range s.Devices {
-		names = append(names, d.Name)
-	}
-	return strings.Join(names, ",")
 }
 
 // moved completes an outcome in which a job's row and its devices' payers change.

@@ -88,9 +88,6 @@ type PricePut struct {
 // Kind is price.set.
 func (PricePut) Kind() string { return "price.set" }
 
-// maxRate bounds a rate so that no price overflows before it is looked at.
-const maxRate = money.Rate(1e12) // a million credits per hour
-
 // Decide publishes the version. The past can't be repriced.
 func (c PricePut) Decide(w *World, at Context) (Outcome, error) {
 	if !w.Can(at.Principal, access.PriceSet, 0, 0) {
@@ -98,11 +95,6 @@ func (c PricePut) Decide(w *World, at Context) (Outcome, error) {
 	}
 	if _, ok := w.Catalog.Partitions.Get(c.Partition); c.Partition != "" && !ok {
 		return Outcome{}, fault.Invalid("partition", "no such partition: %s", c.Partition)
-	}
-	for _, r := range append([]catalog.ModelRate{{Model: "cpu", Rate: c.CPU}, {Model: "mem", Rate: c.Mem}}, c.Devices...) {
-		if r.Rate < 0 || r.Rate > maxRate {
-			return Outcome{}, fault.Invalid("gpu."+r.Model, "a rate must be between 0 and %s credits per hour", money.Micros(maxRate))
-		}
 	}
 	from := c.From
 	if from == 0 {
@@ -114,6 +106,9 @@ func (c PricePut) Decide(w *World, at Context) (Outcome, error) {
 	row := catalog.Price{
 		ID: w.Catalog.NextPrice(), Partition: c.Partition, From: from, CPU: c.CPU, Memory: c.Mem, Devices: c.Devices,
 		By: id.User(at.Principal.User), Published: at.Now,
+	}
+	if err := row.Check(); err != nil {
+		return Outcome{}, err
 	}
 	return Outcome{Changes: []Change{catalog.PriceSet{Row: row}}, Result: row, Event: Event{Message: "price book of " + or(c.Partition, "every partition")}}, nil
 }

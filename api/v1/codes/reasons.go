@@ -10,15 +10,11 @@ const (
 	CPUNeverFit       Reason = "CPU_NEVER_FIT"
 	MemoryNeverFit    Reason = "MEM_NEVER_FIT"
 	ModelUnknown      Reason = "MODEL_UNKNOWN"
-	PartitionUnknown  Reason = "PARTITION_UNKNOWN"
-	QoSUnknown        Reason = "QOS_UNKNOWN"
 	AccountUnknown    Reason = "ACCOUNT_UNKNOWN"
 	AccountClosed     Reason = "ACCOUNT_CLOSED"
 	UserBlocked       Reason = "USER_BLOCKED"
 	UserUnbound       Reason = "USER_UNBOUND"
 	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
-	KindUnsupported   Reason = "KIND_UNSUPPORTED"
-	ImageUnavailable  Reason = "IMAGE_UNAVAILABLE"
 	WallOverPartition Reason = "TIME_OVER_PARTITION"
 	WallOverQoS       Reason = "TIME_OVER_QOS"
 
@@ -42,10 +38,7 @@ const (
 	NodeDrained      Reason = "NODE_DRAINED"
 	Maintenance      Reason = "MAINTENANCE"
 	Priority         Reason = "PRIORITY"
-	ImagePulling     Reason = "IMAGE_PULLING"
-	RuntimeDown      Reason = "RUNTIME_DOWN"
 	JobHeld          Reason = "JOB_HELD"
-	ClockJumped      Reason = "CLOCK_JUMPED"
 )
 
 // Outcome of an attempt.

@@ -38,6 +38,9 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 		return nil // stopped before it began: that is its end
 	}
 	if c := have.primary(); c != nil {
+		if was := c.GetLabels()[labelSpecDigest]; was != a.SpecDigest {
+			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name; an operator must remove it"}
+		}
 		switch c.GetState() {
 		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
 			return nil

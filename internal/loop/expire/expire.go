@@ -43,7 +43,7 @@ func (l Loop) pass(ctx context.Context) time.Duration {
 		return idle
 	}
 	for _, j := range l.Port.World().Workload.Active.All() {
-		due := world.Due(j)
+		due := j.Due()
 		if due == 0 {
 			continue
 		}

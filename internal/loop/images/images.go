@@ -45,10 +45,11 @@ type Store struct {
 	known map[key]*entry
 }
 
-// key is a reference, or with pull=always a reference for one job.
+// key is what jobs share: a reference and what they say of pulling it, so that
+// one that says never fails no other. With pull=always it is one job's.
 type key struct {
-	ref string
-	job id.Job
+	ref, pull string
+	job       id.Job
 }
 
 type entry struct {
@@ -70,10 +71,11 @@ func New(cfg Config) *Store {
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
 func keyOf(j *workload.Job) key {
-	if j.Spec.Pull == "always" {
-		return key{j.Spec.Image, j.ID}
+	k := key{ref: j.Spec.Image, pull: j.Spec.Pull}
+	if k.pull == "always" {
+		k.job = j.ID
 	}
-	return key{ref: j.Spec.Image}
+	return k
 }
 
 // Have returns the digest of j's image if it is known to be there. If it isn't,
@@ -91,7 +93,7 @@ func (s *Store) Have(ctx context.Context, j *workload.Job) (digest string, ok bo
 		return e.id, true
 	}
 	e.jobs[j.ID] = true
-	if !e.busy && time.Now().After(e.retry) {
+	if !e.busy && !time.Now().Before(e.retry) {
 		e.busy = true
 		go s.fetch(ctx, k, e, j.Spec.Pull)
 	}

@@ -43,7 +43,7 @@ func New(cfg Config) *Planner { return &Planner{cfg: cfg} }
 
 // rest is how much longer than a pass took the planner waits before the next, so
 // that planning a long queue leaves the machine to others.
-const rest = 9
+const rest = 19
 
 // Run plans whenever something has changed, until ctx ends.
 func (p *Planner) Run(ctx context.Context) {

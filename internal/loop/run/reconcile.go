@@ -157,7 +157,7 @@ func (r *Runner) stop(ctx context.Context, j *workload.Job, a engine.AttemptID, 
 // clean deals with an attempt that should not run: the world ended it by a
 // command, or has never heard of it.
 func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
-	if !ended(w, s) {
+	if !r.ended(w, s) {
 		r.mu.Lock()
 		known := r.strange[s.Attempt]
 		r.strange[s.Attempt] = true
@@ -193,9 +193,11 @@ func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
 }
 
 // ended reports that the world knows the attempt and that it is over: its job was
-// handed out and is gone, or has a later attempt, or waits again.
-func ended(w *world.World, s engine.Status) bool {
-	if id.Job(s.Job) >= w.Workload.NextJob() {
+// handed out and is gone, or has a later attempt, or waits again. Labels that
+// aren't those of an attempt of ours say nothing.
+func (r *Runner) ended(w *world.World, s engine.Status) bool {
+	name := id.Attempt{Job: id.Job(s.Job), N: int32(s.N)}.Engine(r.cfg.Instance)
+	if s.Job < 1 || s.N < 1 || string(s.Attempt) != name || id.Job(s.Job) >= w.Workload.NextJob() {
 		return false
 	}
 	j, ok := w.Workload.Jobs.Get(id.Job(s.Job))

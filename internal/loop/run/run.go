@@ -43,7 +43,10 @@ type Runner struct {
 	slots chan struct{}
 	wake  chan struct{}
 
+	listing sync.Mutex // held by the one listing in progress; taken before mu
+
 	mu      sync.Mutex
+	again   bool // another listing is on its way
 	seen    map[engine.AttemptID]engine.Status
 	absent  map[engine.AttemptID]int // full listings without it, in a row
 	work    map[engine.AttemptID]*task
@@ -120,6 +123,8 @@ func (r *Runner) Strange() int {
 func (r *Runner) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		events, err := r.cfg.Engine.Watch(ctx)
+		// what changed before the watch began, or all if there is none
+		r.list(ctx)
 		if err == nil {
 			for s := range events {
 				r.observe(ctx, s)
@@ -130,7 +135,6 @@ func (r *Runner) watch(ctx context.Context) {
 			return
 		case <-time.After(time.Second):
 		}
-		r.list(ctx)
 	}
 }
 
@@ -140,6 +144,8 @@ const lostAfter = 2
 
 // list asks for everything that exists.
 func (r *Runner) list(ctx context.Context) {
+	r.listing.Lock()
+	defer r.listing.Unlock()
 	all, err := r.cfg.Engine.List(ctx)
 	if ctx.Err() != nil {
 		return
@@ -170,14 +176,31 @@ func (r *Runner) list(ctx context.Context) {
 	r.missing(ctx, now)
 }
 
+// relist asks for another listing in a second. However many ask, there is one: a
+// long outage must not make the calls more and more.
+func (r *Runner) relist(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again {
+		return
+	}
+	r.again = true
+	time.AfterFunc(time.Second, func() {
+		r.mu.Lock()
+		r.again = false
+		r.mu.Unlock()
+		r.list(ctx)
+	})
+}
+
 // contact records when the engine stops or begins to answer.
 func (r *Runner) contact(ctx context.Context, err error) {
 	r.mu.Lock()
 	var tell *bool
 	lost := err != nil
 	if lost {
-		r.fails++
-		if r.fails >= lostAfter && r.lost == nil {
+		// said each time: attempts may have begun since, or the command have failed
+		if r.fails++; r.fails >= lostAfter {
 			r.lost, tell = err, &lost
 		}
 	} else {
@@ -189,7 +212,7 @@ func (r *Runner) contact(ctx context.Context, err error) {
 	r.mu.Unlock()
 	if err != nil {
 		r.cfg.Log.Warn("the runtime can't be asked", "error", err)
-		time.AfterFunc(time.Second, func() { r.list(ctx) })
+		r.relist(ctx)
 	}
 	if tell != nil {
 		r.command(ctx, world.Contact{Lost: *tell})
@@ -213,7 +236,7 @@ func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool) {
 		if gone {
 			r.command(ctx, world.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
 		} else {
-			time.AfterFunc(time.Second, func() { r.list(ctx) })
+			r.relist(ctx)
 		}
 	}
 }

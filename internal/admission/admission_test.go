@@ -1,0 +1,221 @@
+package admission_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// Without money enforce refuses and says what would do, showback runs up a debt
+// and off moves nothing at all.
+func TestBillingModes(t *testing.T) {
+	tests := map[string]struct {
+		refused           codes.Reason
+		deposit, unfunded string
+	}{
+		"enforce":  {refused: codes.Funds, deposit: "0.000", unfunded: "0.000"},
+		"showback": {deposit: "2.288", unfunded: "-1.288"},
+		"off":      {deposit: "0.000", unfunded: "0.000"},
+	}
+	for billing, tt := range tests {
+		t.Run(billing, func(t *testing.T) {
+			l := newLab(t, billing, money.Credit)
+			out := l.submit(t, example())
+			if tt.refused != "" {
+				if out.Fault == nil || out.Fault.Reasons[0].Code != tt.refused || !out.Fault.Reasons[0].Never {
+					t.Fatalf("got %+v", out.Fault)
+				}
+				// 52 minutes cost 0.9915, 53 would cost 1.0105
+				if diff := cmp.Diff(map[string]string{"time": "52m"}, out.Fault.Remedy.Set); diff != "" {
+					t.Errorf("remedy (-want +got)\n%s", diff)
+				}
+			} else if j := out.Result.(world.Accepted).Job; j.Deposit.String() != tt.deposit {
+				t.Errorf("deposit %s", j.Deposit)
+			}
+			if b := l.w.Ledger.Balance(ledger.Unfunded(1)); b.String() != tt.unfunded {
+				t.Errorf("unfunded %s", b)
+			}
+			if n := l.w.Ledger.NextTransfer(); billing == "off" && n != 2 { // the grant itself
+				t.Errorf("%d transfers", n-1)
+			}
+		})
+	}
+}
+
+// The remedy where it isn't the obvious one.
+func TestRemedies(t *testing.T) {
+	tests := map[string]struct {
+		billing string
+		funds   money.Micros
+		setup   func(*testing.T, *lab)
+		edit    func(*workload.Spec)
+		code    codes.Reason
+		want    map[string]string
+	}{
+		"a price that rises in an hour": {
+			"enforce", 2 * money.Credit,
+			func(t *testing.T, l *lab) {
+				l.must(t, world.PricePut{From: l.now + hour, CPU: 20_000, Mem: 2_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: 2_000_000}}})
+			},
+			func(s *workload.Spec) {}, codes.Funds, map[string]string{"time": "1h22m"}, // 1.144 + 0.856 at 2.288 an hour
+		},
+		"the QoS makes it dearer": {
+			"enforce", 2 * money.Credit, nil, func(s *workload.Spec) { s.QoS = "fast" }, codes.Funds, map[string]string{"time": "52m"},
+		},
+		"grace is paid too": {
+			"enforce", money.Credit, nil, func(s *workload.Spec) { s.Grace = 10 * minute }, codes.Funds, map[string]string{"time": "42m"},
+		},
+		"one device fewer": {
+			"enforce", money.Credit / 30, nil, func(s *workload.Spec) { s.GPU, s.CPU, s.Mem = 2, 1000, gib }, codes.Funds, map[string]string{"gpu": "1", "time": "1m"},
+		},
+		"no money at all": {"enforce", 0, nil, func(s *workload.Spec) {}, codes.Funds, nil},
+		"a limit below what runs at all": {
+			"off", 0, func(t *testing.T, l *lab) {
+				l.must(t, world.LimitPut{Account: "nlp", Resource: limits.Mem, Max: 1 << 20})
+			},
+			func(s *workload.Spec) {}, codes.LimitMemory, nil,
+		},
+		"a limit on the only model": {
+			"off", 0, func(t *testing.T, l *lab) { l.must(t, world.LimitPut{Account: "nlp", Resource: "gpu:a100", Max: 2}) },
+			func(s *workload.Spec) { s.GPU = 3 }, codes.LimitDevices, map[string]string{"gpu": "2"},
+		},
+		"several fields": {
+			"off", 0, func(t *testing.T, l *lab) {
+				l.must(t, world.LimitPut{User: "ada", Resource: limits.Time, Max: 90 * minute})
+			},
+			func(s *workload.Spec) { s.GPU, s.CPU = 9, 70_000 }, codes.DevicesNeverFit, map[string]string{"gpu": "4", "cpu": "64", "time": "1h30m"},
+		},
+		"nothing in the spec helps": {
+			"off", 0, func(t *testing.T, l *lab) { l.must(t, world.LimitPut{Resource: limits.Running, Max: 0}) },
+			func(s *workload.Spec) {}, codes.LimitRunning, nil,
+		},
+		"no price": {
+			"enforce", money.Credit, func(t *testing.T, l *lab) {
+				l.must(t, world.PricePut{CPU: 1, Devices: []catalog.ModelRate{{Model: "h100", Rate: 1}}})
+			},
+			func(s *workload.Spec) {}, codes.PriceMissing, nil,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, tt.billing, tt.funds)
+			if tt.setup != nil {
+				tt.setup(t, l)
+			}
+			spec := example()
+			tt.edit(&spec)
+			f := l.submit(t, spec).Fault
+			if f == nil || f.Reasons[0].Code != tt.code || !f.Reasons[0].Never {
+				t.Fatalf("got %+v", f)
+			}
+			var got map[string]string
+			if f.Remedy != nil {
+				got = f.Remedy.Set
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("remedy (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// What would run into a maintenance window waits, says so, and is told the time
+// that fits; what fits starts.
+func TestMaintenance(t *testing.T) {
+	l := newLab(t, "off", 0)
+	l.must(t, world.MaintenancePut{Node: "gpu1", From: l.now + 90*minute, To: l.now + 3*hour, Reason: "new fans"})
+	j := l.submit(t, example()).Result.(world.Accepted).Job // two hours
+	v := l.w.View(l.now)
+	why, req, err := admission.Why(v, j)
+	if err != nil || len(why.Reasons) != 1 || why.Reasons[0].Code != codes.Maintenance || why.Reasons[0].Never {
+		t.Fatalf("%+v %v", why.Reasons, err)
+	}
+	r := admission.Remedy(v, req, why)
+	if r == nil || r.Set["time"] != "1h30m" || r.Flags != "--time 1h30m" {
+		t.Fatalf("remedy %+v", r)
+	}
+	if why.Window.Start < l.now+3*hour {
+		t.Errorf("starts %d minutes from now, the window ends in 180", (why.Window.Start-l.now)/minute)
+	}
+	short := example()
+	short.Time = 90 * minute
+	k := l.submit(t, short).Result.(world.Accepted).Job
+	l.must(t, world.JobStart{Job: k.ID})
+	if got, _ := l.w.Workload.Jobs.Get(k.ID); got.State != workload.Starting {
+		t.Errorf("what fits is %s", got.State)
+	}
+}
+
+// Who may not run anything is told why, before anything else.
+func TestStanding(t *testing.T) {
+	tests := map[string]struct {
+		cmd  world.Command
+		code codes.Reason
+	}{
+		"a blocked user":     {world.UserPut{Name: "ada", Blocked: ptr(true)}, codes.UserBlocked},
+		"a reused uid":       {world.UserPut{Name: "ada", Warning: ptr("uid 7 now belongs to eve")}, codes.UserBlocked},
+		"a closed account":   {world.AccountPut{Name: "nlp", Closed: ptr(true)}, codes.AccountClosed},
+		"no longer a member": {world.MemberPut{Account: "nlp", User: "ada"}, codes.AccountUnknown},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "off", 0)
+			j := l.submit(t, example()).Result.(world.Accepted).Job
+			l.must(t, tt.cmd)
+			v := l.w.View(l.now)
+			why, _, err := admission.Why(v, j)
+			if err != nil || why.Admit || len(why.Reasons) != 1 || why.Reasons[0].Code != tt.code || v.Eligible(j) {
+				t.Fatalf("%+v %v", why.Reasons, err)
+			}
+			if out, _ := l.do(system, world.JobStart{Job: j.ID}); !out.Event.Skip {
+				t.Error("it was started all the same")
+			}
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// An account that isn't the caller's is as good as none; names that are missing
+// are filled in only where there is one answer.
+func TestResolve(t *testing.T) {
+	l := newLab(t, "off", 0)
+	l.must(t, world.AccountPut{Create: true, Name: "secret"})
+	u, _ := l.w.Tenancy.User("ada")
+	tests := map[string]struct {
+		spec  workload.Spec
+		field string
+	}{
+		"defaults":            {workload.Spec{}, ""},
+		"somebody's account":  {workload.Spec{Account: "secret"}, "account"},
+		"no account":          {workload.Spec{Account: "nobody"}, "account"},
+		"no partition":        {workload.Spec{Partition: "gpu"}, "partition"},
+		"no QoS":              {workload.Spec{QoS: "best"}, "qos"},
+		"raising his own job": {workload.Spec{Priority: 1}, "priority"},
+		"lowering it":         {workload.Spec{Priority: -1}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, spec, err := l.w.View(l.now).Resolve(u, tt.spec)
+			if tt.field == "" {
+				if err != nil || s.Account.Name != "nlp" || spec.Partition != "main" || spec.QoS != "normal" || spec.Time != hour {
+					t.Fatalf("%+v %v", spec, err)
+				}
+				return
+			}
+			if f, ok := err.(*fault.Error); !ok || f.Code != codes.Invalid || f.Fields[0].Path != tt.field {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package expire_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/loop/expire"
+	"croft.dev/croft/internal/loop/looptest"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// watched runs f beside the loop, with one job of an hour, a signal two minutes
+// ahead and a minute of grace, which has just begun.
+func watched(t *testing.T, f func(p *looptest.Port, k id.Job)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := looptest.New(t, looptest.NewFleet(t))
+		spec := looptest.Spec()
+		spec.Signal, spec.Grace = workload.Signal{Name: "USR1", Before: 120e9}, 60e9
+		k := p.Submit(t, spec)
+		p.Do(t, world.JobStart{Job: k})
+		p.Do(t, world.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { expire.Loop{Port: p, Log: looptest.Log()}.Run(ctx) })
+		f(p, k)
+		cancel()
+		wg.Wait()
+	})
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// stage is how far along its clock a job is.
+func stage(p *looptest.Port, k id.Job) string {
+	a := p.Job(k).Attempt
+	switch {
+	case a.Kill:
+		return "killed"
+	case a.StopAt != 0:
+		return "told to end"
+	case a.Signaled:
+		return "signaled"
+	}
+	return "runs"
+}
+
+func TestSignalThenTermThenKill(t *testing.T) {
+	watched(t, func(p *looptest.Port, k id.Job) {
+		for _, step := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{58*time.Minute - time.Millisecond, "runs"}, {time.Millisecond, "signaled"},
+			{2*time.Minute - time.Millisecond, "signaled"}, {time.Millisecond, "told to end"},
+			{time.Minute - time.Millisecond, "told to end"}, {time.Millisecond, "killed"},
+			{time.Hour, "killed"},
+		} {
+			pass(step.after)
+			if got := stage(p, k); got != step.want {
+				t.Errorf("after %v more: %s, want %s", step.after, got, step.want)
+			}
+		}
+		if n := len(p.Done("job.due")); n != 3 {
+			t.Errorf("%d steps", n)
+		}
+	})
+}
+
+// While the clock has jumped nothing expires; once it is confirmed, what is due is
+// done, step by step.
+func TestPausesWhileTheClockHasJumped(t *testing.T) {
+	watched(t, func(p *looptest.Port, k id.Job) {
+		p.Jump(true)
+		pass(3 * time.Hour)
+		if got := stage(p, k); got != "runs" {
+			t.Errorf("%s although the clock has jumped", got)
+		}
+		p.Jump(false)
+		pass(6 * time.Second)
+		if got := stage(p, k); got != "told to end" {
+			t.Errorf("%s after the clock was confirmed", got)
+		}
+		pass(time.Minute)
+		if got := stage(p, k); got != "killed" {
+			t.Errorf("%s after its grace", got)
+		}
+	})
+}
+
+// A step that can't be recorded is tried again, a second later.
+func TestTriesAgain(t *testing.T) {
+	watched(t, func(p *looptest.Port, k id.Job) {
+		p.Fail("job.due", errors.New("disk full"))
+		pass(59 * time.Minute)
+		p.Fail("job.due", nil)
+		pass(time.Second)
+		if got := stage(p, k); got != "signaled" {
+			t.Errorf("%s", got)
+		}
+	})
+}

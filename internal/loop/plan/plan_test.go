@@ -1,0 +1,184 @@
+package plan_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/loop/looptest"
+	"croft.dev/croft/internal/loop/plan"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// shelf has every image but those that are missing or were collected.
+type shelf struct {
+	missing, collected map[string]bool
+	ready              chan struct{}
+}
+
+func (s *shelf) Have(_ context.Context, j *workload.Job) (string, bool) {
+	return "sha256:" + j.Spec.Image, !s.missing[j.Spec.Image]
+}
+func (s *shelf) Still(_ context.Context, j *workload.Job) bool { return !s.collected[j.Spec.Image] }
+func (s *shelf) Ready() <-chan struct{}                        { return s.ready }
+
+type bench struct {
+	*testing.T
+	port    *looptest.Port
+	shelf   *shelf
+	planner *plan.Planner
+}
+
+func inBench(t *testing.T, f func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, port: looptest.New(t, looptest.NewFleet(t)), shelf: &shelf{map[string]bool{}, map[string]bool{}, make(chan struct{}, 1)}}
+		b.planner = plan.New(plan.Config{Port: b.port, Images: b.shelf, Depth: 10, Budget: 100, Log: looptest.Log()})
+		f(b)
+	})
+}
+
+func (b *bench) submit(gpu int64, edit ...func(*workload.Spec)) id.Job {
+	spec := looptest.Spec()
+	spec.GPU = gpu
+	for _, e := range edit {
+		e(&spec)
+	}
+	return b.port.Submit(b.T, spec)
+}
+
+func (b *bench) pass() {
+	b.Helper()
+	if err := b.planner.Pass(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// started lists the jobs that were started, in order.
+func (b *bench) started() []id.Job {
+	var out []id.Job
+	for _, c := range b.port.Done("job.start") {
+		out = append(out, c.(world.JobStart).Job)
+	}
+	return out
+}
+
+func (b *bench) want(jobs ...id.Job) {
+	b.Helper()
+	if diff := cmp.Diff(jobs, b.started()); diff != "" {
+		b.Errorf("started (-want +got)\n%s", diff)
+	}
+}
+
+// Jobs start in the order of the queue; what doesn't fit is promised a start, and
+// a later job that would delay that one doesn't go before it.
+func TestStartsInOrderAndPromises(t *testing.T) {
+	inBench(t, func(b *bench) {
+		low := b.submit(1, func(s *workload.Spec) { s.Priority = -1 })
+		a, all := b.submit(2), b.submit(4)
+		long := b.submit(1, func(s *workload.Spec) { s.Time = 5 * int64(time.Hour) })
+		short := b.submit(1, func(s *workload.Spec) { s.Time = int64(time.Hour) / 2 })
+		b.pass()
+		b.want(a, short, low)
+		promise := b.port.Job(all).Promise
+		if least := time.Now().Add(time.Hour).UnixNano(); promise < least || promise > least+int64(time.Minute) {
+			t.Errorf("promised %v", time.Unix(0, promise).Sub(time.Now()))
+		}
+		if b.port.Job(long).Promise < promise {
+			t.Error("the long one is promised a start before the one that needs all devices")
+		}
+		rows := len(b.port.Done("plan.promises"))
+		b.pass()
+		if n := len(b.port.Done("plan.promises")); n != rows {
+			t.Errorf("the same plan was recorded again: %d rows, before %d", n, rows)
+		}
+	})
+}
+
+// A job whose image isn't there yet keeps its place and lets those by that don't
+// delay it; it starts when the image is there, and not if it was collected.
+func TestWaitsForTheImage(t *testing.T) {
+	inBench(t, func(b *bench) {
+		b.shelf.missing["far:1"] = true
+		far := b.submit(4, func(s *workload.Spec) { s.Image = "far:1" })
+		other := b.submit(0)
+		b.pass()
+		b.want(other)
+		b.shelf.missing["far:1"], b.shelf.collected["far:1"] = false, true
+		b.pass()
+		b.want(other)
+		b.shelf.collected["far:1"] = false
+		b.pass()
+		b.want(other, far)
+		if j := b.port.Job(far); j.Attempt.Image != "sha256:far:1" {
+			t.Errorf("image %q", j.Attempt.Image)
+		}
+	})
+}
+
+// A limit holds within one pass, and a job that it keeps waiting keeps nobody
+// else.
+func TestLimitsWithinAPass(t *testing.T) {
+	for name, limit := range map[string]world.LimitPut{
+		"on devices": {User: "ada", Resource: "gpu", Max: 2}, "on a model that nobody named": {User: "ada", Resource: "gpu:a100", Max: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBench(t, func(b *bench) {
+				b.port.Do(t, world.UserPut{Create: true, Name: "ben"})
+				b.port.Do(t, world.MemberPut{Account: "nlp", User: "ben", Role: "member"})
+				b.port.Do(t, limit)
+				one, two := b.submit(2), b.submit(2)
+				ben, _ := b.port.World().Tenancy.User("ben")
+				spec := looptest.Spec()
+				spec.GPU = 2
+				got, err := b.port.As(b.port.World().Principal(ben.ID), world.Submit{Spec: spec})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.pass()
+				b.pass()
+				b.want(one, got.(world.Accepted).Job.ID)
+				if j := b.port.Job(two); j.State != workload.Queued {
+					t.Errorf("the limited one is %s", j.State)
+				}
+			})
+		})
+	}
+}
+
+// While the clock has jumped nothing is planned; afterwards the loop goes on by
+// itself, and at once when a job comes or an image is ready.
+func TestRun(t *testing.T) {
+	inBench(t, func(b *bench) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); b.planner.Run(ctx) }()
+		b.port.Jump(true)
+		one := b.submit(1)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(b.started()) != 0 {
+			t.Error("planned although the clock has jumped")
+		}
+		b.port.Jump(false)
+		<-time.After(time.Second)
+		synctest.Wait()
+		b.want(one)
+		two := b.submit(1)
+		synctest.Wait()
+		b.want(one, two)
+		b.shelf.missing["far:1"] = true
+		far := b.submit(1, func(s *workload.Spec) { s.Image = "far:1" })
+		synctest.Wait()
+		cancel()
+		<-done
+		b.want(one, two)
+		b.shelf.missing["far:1"] = false
+		b.pass()
+		b.want(one, two, far)
+	})
+}

@@ -1,0 +1,161 @@
+package run_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/sim"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/loop/looptest"
+	"croft.dev/croft/internal/loop/run"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// counting notes what is asked of an engine.
+type counting struct {
+	engine.Engine
+	mu               sync.Mutex
+	lists            int
+	starts           []engine.Allocation
+	stopped, removed []engine.AttemptID
+	signals          []string
+	hide             map[engine.AttemptID]bool // left out of listings
+	extra            []engine.Status           // put into them
+}
+
+func (c *counting) List(ctx context.Context) ([]engine.Status, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists++
+	all, err := c.Engine.List(ctx)
+	var out []engine.Status
+	for _, s := range all {
+		if !c.hide[s.Attempt] {
+			out = append(out, s)
+		}
+	}
+	if err == nil {
+		out = append(out, c.extra...)
+	}
+	return out, err
+}
+
+func (c *counting) Start(ctx context.Context, a engine.Allocation) error {
+	c.mu.Lock()
+	c.starts = append(c.starts, a)
+	c.mu.Unlock()
+	return c.Engine.Start(ctx, a)
+}
+
+func (c *counting) Signal(ctx context.Context, a engine.AttemptID, sig string) error {
+	err := c.Engine.Signal(ctx, a, sig)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.signals = append(c.signals, sig)
+	}
+	return err
+}
+
+func (c *counting) Stop(ctx context.Context, a engine.AttemptID) error {
+	c.mu.Lock()
+	c.stopped = append(c.stopped, a)
+	c.mu.Unlock()
+	return c.Engine.Stop(ctx, a)
+}
+
+func (c *counting) Remove(ctx context.Context, a engine.AttemptID) error {
+	c.mu.Lock()
+	c.removed = append(c.removed, a)
+	c.mu.Unlock()
+	return c.Engine.Remove(ctx, a)
+}
+
+// people knows everybody.
+type people struct{}
+
+func (people) Resolve(_ context.Context, name string, uid int64) (engine.User, error) {
+	return engine.User{Name: name, UID: 1000, GID: 1000, Home: "/home/" + name, Shell: "/bin/sh"}, nil
+}
+
+// paths are what they say, but /data/link leads to /etc.
+type paths struct{}
+
+func (paths) Real(_ context.Context, _ engine.User, path string) (string, error) {
+	if path == "/data/link" {
+		return "/etc", nil
+	}
+	return path, nil
+}
+
+// bench is a fleet, a world, and one life of a server's runner.
+type bench struct {
+	*testing.T
+	fleet  *sim.Fleet
+	port   *looptest.Port
+	engine *counting
+	runner *run.Runner
+	kill   func()
+}
+
+// inBench runs f in a bubble with a runner at work.
+func inBench(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, fleet: looptest.NewFleet(t)}
+		b.port = looptest.New(t, b.fleet)
+		b.boot()
+		f(b)
+		b.kill()
+	})
+}
+
+// boot starts a runner, as a server that starts does.
+func (b *bench) boot() {
+	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
+	b.runner = run.New(run.Config{
+		Port: b.port, Engine: b.engine, People: people{}, Paths: paths{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { b.runner.Run(ctx) })
+	b.kill = func() {
+		cancel()
+		wg.Wait()
+		synctest.Wait()
+	}
+	synctest.Wait()
+}
+
+// pass lets time go by and everything that is due happen.
+func (b *bench) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// begin submits a job and gives it its allocation.
+func (b *bench) begin(spec workload.Spec) id.Job {
+	b.Helper()
+	k := b.port.Submit(b.T, spec)
+	b.port.Do(b.T, world.JobStart{Job: k, Image: "sha256:1"})
+	b.pass(time.Second)
+	return k
+}
+
+func (b *bench) attempt(k id.Job, n int32) engine.AttemptID {
+	return engine.AttemptID(id.Attempt{Job: k, N: n}.Engine(looptest.Instance))
+}
+
+// state is where a job stands, as text: state and outcome.
+func (b *bench) state(k id.Job, want string) {
+	b.Helper()
+	j := b.port.Job(k)
+	if got := string(j.State) + string(j.Outcome); got != want {
+		b.Errorf("job %d is %s (%s), want %s", k, got, j.Message, want)
+	}
+}

@@ -1,0 +1,241 @@
+package world_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/world"
+)
+
+// who are the callers of the table: nobody, somebody without any membership,
+// members of nlp by role, and the platform's roles.
+var who = []string{"nobody", "stranger", "viewer", "ada", "manager", "owner", "operator", "auditor", "root", "blocked", "system"}
+
+// may lists who may do what. Where somebody is told that a thing isn't there
+// rather than that he may not, the code says so.
+var may = map[string]struct {
+	cmd     func(s *sim) world.Command
+	allowed []string
+	denied  codes.Code            // what others are answered
+	except  map[string]codes.Code // who is answered otherwise
+}{
+	"submit": {
+		func(*sim) world.Command { j := example(); j.Account = "nlp"; return world.Submit{Spec: j} },
+		[]string{"ada", "manager", "owner"}, codes.Invalid, map[string]codes.Code{"nobody": codes.Denied, "system": codes.Denied},
+	},
+	"job.stop": {
+		func(*sim) world.Command { return world.JobStop{Job: 1} },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"account.create": {
+		func(*sim) world.Command { return world.AccountPut{Create: true, Name: "new"} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"account.create below": {
+		func(*sim) world.Command { return world.AccountPut{Create: true, Name: "new", Parent: "nlp"} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied,
+		map[string]codes.Code{"nobody": codes.Invalid, "stranger": codes.Invalid, "blocked": codes.Invalid},
+	},
+	"account.set closed": {
+		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Closed: yes()} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"account.set billing": {
+		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Billing: text("off")} },
+		[]string{"root", "system"}, codes.Denied, hidden(),
+	},
+	"account.set group": {
+		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Group: text("wheel")} },
+		[]string{"root", "system"}, codes.Denied, hidden(),
+	},
+	"member.set": {
+		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "stranger", Role: "member"} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"member.set owner": {
+		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "stranger", Role: "owner"} },
+		[]string{"owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"member.remove owner": {
+		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "owner"} },
+		[]string{"owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"user.create": {
+		func(*sim) world.Command { return world.UserPut{Create: true, Name: "new"} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"user.set": {
+		func(*sim) world.Command { return world.UserPut{Name: "stranger", Role: text("admin")} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"token.create": {
+		func(*sim) world.Command { return world.TokenPut{User: "ada", Name: "x", Hash: "h"} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"token.revoke": {
+		func(*sim) world.Command { return world.TokenRevoke{User: "ada", Token: 1} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"grant.give": {
+		func(*sim) world.Command { return world.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"price.set": {
+		func(*sim) world.Command { return world.PricePut{CPU: 1} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"limit.set": {
+		func(*sim) world.Command { return world.LimitPut{Account: "nlp", Resource: "gpu", Max: 9} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"limit.remove": {
+		func(*sim) world.Command { return world.LimitPut{Remove: 1} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"node.drain": {
+		func(*sim) world.Command { return world.NodeDrain{Node: "gpu1", Reason: "fans"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"maintenance.set": {
+		func(s *sim) world.Command { return world.MaintenancePut{Node: "*", From: s.now, To: s.now + hour} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"maintenance.cancel": {
+		func(*sim) world.Command { return world.MaintenancePut{Cancel: 1} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"job.start":     server(world.JobStart{Job: 1}),
+	"job.observed":  server(world.JobObserved{Job: 1}),
+	"job.fail":      server(world.JobFail{Job: 1}),
+	"job.due":       server(world.JobDue{Job: 1}),
+	"meter.post":    server(world.Meter{}),
+	"meter.tiles":   server(world.TilesDue{}),
+	"plan.promises": server(world.PromisesMade{Promises: []world.Promised{{Job: 1, At: 5}}}),
+	"node.contact":  server(world.Contact{Lost: true}),
+	"node.observed": server(world.InventoryObserved{}),
+	"site.set":      server(world.SitePut{}),
+	"grant.expire":  server(world.GrantExpire{Grant: 1}),
+}
+
+type row = struct {
+	cmd     func(s *sim) world.Command
+	allowed []string
+	denied  codes.Code
+	except  map[string]codes.Code
+}
+
+// server is a row of what only the server itself may do.
+func server(cmd world.Command) row {
+	return row{func(*sim) world.Command { return cmd }, []string{"system"}, codes.Denied, nil}
+}
+
+// hidden answers those who may not see the account that there is none.
+func hidden() map[string]codes.Code {
+	return map[string]codes.Code{"nobody": codes.NotFound, "stranger": codes.NotFound, "blocked": codes.NotFound}
+}
+
+func yes() *bool { v := true; return &v }
+
+// crowd is a machine with all callers on it, a job and a token of ada's, a limit
+// and a maintenance window.
+func crowd(t *testing.T) *sim {
+	s := newSim(t)
+	root := s.user("root")
+	for name, role := range map[string]string{"stranger": "", "viewer": "viewer", "manager": "manager", "owner": "owner", "operator": "", "auditor": "", "blocked": "owner"} {
+		cmd := world.UserPut{Create: true, Name: name}
+		if name == "operator" || name == "auditor" {
+			cmd.Role = text(name)
+		}
+		s.must(t, root, cmd)
+		if role != "" {
+			s.must(t, root, world.MemberPut{Account: "nlp", User: name, Role: role})
+		}
+	}
+	s.must(t, root, world.UserPut{Name: "blocked", Role: text("admin"), Blocked: yes()})
+	s.must(t, s.user("ada"), world.Submit{Spec: example()})
+	s.must(t, s.user("ada"), world.TokenPut{User: "ada", Name: "laptop", Hash: "hash"})
+	s.must(t, root, world.LimitPut{Account: "nlp", Resource: "cpu", Max: 1_000_000})
+	s.must(t, root, world.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
+	return s
+}
+
+func (s *sim) caller(name string) access.Principal {
+	switch name {
+	case "nobody":
+		return access.Principal{}
+	case "system":
+		return system
+	}
+	return s.user(name)
+}
+
+// Every command × everybody: who may, and what the others are answered. Who may
+// not changes nothing.
+func TestWhoMayDoWhat(t *testing.T) {
+	for name, tt := range may {
+		t.Run(name, func(t *testing.T) {
+			base := crowd(t)
+			for _, caller := range who {
+				s := &sim{w: base.w, now: base.now}
+				_, err := s.do(s.caller(caller), tt.cmd(s))
+				if slices.Contains(tt.allowed, caller) {
+					if err != nil {
+						t.Errorf("%s may, but: %v", caller, err)
+					}
+					continue
+				}
+				want := tt.denied
+				if c, ok := tt.except[caller]; ok {
+					want = c
+				}
+				if err == nil || fault.Of(err) != want {
+					t.Errorf("%s is answered %v (%s), want %s", caller, err, fault.Of(err), want)
+				}
+				if s.w != base.w {
+					t.Errorf("%s changed something", caller)
+				}
+			}
+		})
+	}
+}
+
+// The table has every command that this package's sources declare.
+func TestTheTableIsWhole(t *testing.T) {
+	asked := map[string]bool{}
+	s := crowd(t)
+	for _, tt := range may {
+		asked[reflect.TypeOf(tt.cmd(s)).Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Name.Name != "Kind" || fn.Recv == nil {
+				continue
+			}
+			found++
+			if of, ok := fn.Recv.List[0].Type.(*ast.Ident); !ok || !asked[of.Name] {
+				t.Errorf("%s: nobody looks at who may do what %v says", name, fn.Recv.List[0].Type)
+			}
+		}
+	}
+	if found != len(asked) {
+		t.Errorf("%d commands are declared, the table has %d", found, len(asked))
+	}
+}

@@ -1,0 +1,194 @@
+package world_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/world"
+)
+
+// What an admin types wrongly is told by code and field, and changes nothing.
+func TestBadCommands(t *testing.T) {
+	uid := func(n int64) *int64 { return &n }
+	tests := map[string]struct {
+		cmd   world.Command
+		code  codes.Code
+		field string
+	}{
+		"an account's name with a newline": {world.AccountPut{Create: true, Name: "a\nb"}, codes.Invalid, "name"},
+		"an account called ..":             {world.AccountPut{Create: true, Name: ".."}, codes.Invalid, "name"},
+		"an account twice":                 {world.AccountPut{Create: true, Name: "nlp"}, codes.Exists, ""},
+		"below no account":                 {world.AccountPut{Create: true, Name: "x", Parent: "none"}, codes.Invalid, "parent"},
+		"no such account":                  {world.AccountPut{Name: "none"}, codes.NotFound, ""},
+		"no such billing":                  {world.AccountPut{Name: "nlp", Billing: text("free")}, codes.Invalid, "billing"},
+		"no group's name":                  {world.AccountPut{Name: "nlp", Group: text("a b")}, codes.Invalid, "group"},
+		"no such role":                     {world.MemberPut{Account: "nlp", User: "ada", Role: "king"}, codes.Invalid, "role"},
+		"no such member":                   {world.MemberPut{Account: "nlp", User: "ben"}, codes.NotFound, ""},
+		"a member who is no user":          {world.MemberPut{Account: "nlp", User: "eve", Role: "member"}, codes.NotFound, ""},
+		"a user's name in capitals":        {world.UserPut{Create: true, Name: "Eve"}, codes.Invalid, "name"},
+		"a long name":                      {world.UserPut{Create: true, Name: strings.Repeat("a", 64)}, codes.Invalid, "name"},
+		"a user twice":                     {world.UserPut{Create: true, Name: "ada"}, codes.Exists, ""},
+		"no such user":                     {world.UserPut{Name: "eve"}, codes.NotFound, ""},
+		"no such platform role":            {world.UserPut{Name: "ada", Role: text("god")}, codes.Invalid, "role"},
+		"giving up one's own role":         {world.UserPut{Name: "root", Role: text("user")}, codes.Conflict, ""},
+		"blocking oneself":                 {world.UserPut{Name: "root", Blocked: yes()}, codes.Conflict, ""},
+		"a uid that is somebody's":         {world.UserPut{Name: "ada", UID: uid(1001)}, codes.Conflict, ""},
+		"a token that is over":             {world.TokenPut{User: "ada", Name: "x", Hash: "h", Expires: 1}, codes.Invalid, "expires"},
+		"no such token":                    {world.TokenRevoke{User: "ada", Token: 99}, codes.NotFound, ""},
+		"somebody else's token":            {world.TokenRevoke{User: "ben", Token: 1}, codes.NotFound, ""},
+		"a grant of nothing":               {world.GrantGive{Account: "nlp", Source: "x"}, codes.Invalid, "amount"},
+		"a grant below nothing":            {world.GrantGive{Account: "nlp", Amount: -1, Source: "x"}, codes.Invalid, "amount"},
+		"an absurd grant":                  {world.GrantGive{Account: "nlp", Amount: 1<<63 - 1, Source: "x"}, codes.Invalid, "amount"},
+		"a grant from nowhere":             {world.GrantGive{Account: "nlp", Amount: 1}, codes.Invalid, "source"},
+		"a grant from the platform":        {world.GrantGive{Account: "nlp", Amount: 1, Source: "Platform"}, codes.Invalid, "source"},
+		"a grant from two lines":           {world.GrantGive{Account: "nlp", Amount: 1, Source: "a\nb"}, codes.Invalid, "source"},
+		"a grant that is over":             {world.GrantGive{Account: "nlp", Amount: 1, Source: "x", End: 5}, codes.Invalid, "end"},
+		"a grant to nobody":                {world.GrantGive{Account: "none", Amount: 1, Source: "x"}, codes.NotFound, ""},
+		"a price below nothing":            {world.PricePut{CPU: -1}, codes.Invalid, "cpu"},
+		"an absurd price of memory":        {world.PricePut{Mem: 1<<63 - 1}, codes.Invalid, "mem"},
+		"an absurd price of a model":       {world.PricePut{Devices: []catalog.ModelRate{{Model: "a100", Rate: 1e12 + 1}}}, codes.Invalid, "gpu.a100"},
+		"a price for the past":             {world.PricePut{From: 5, CPU: 1}, codes.Invalid, "from"},
+		"a price of no partition":          {world.PricePut{Partition: "none", CPU: 1}, codes.Invalid, "partition"},
+		"a limit on nothing":               {world.LimitPut{Resource: "disk", Max: 1}, codes.Invalid, "resource"},
+		"a limit below nothing":            {world.LimitPut{Resource: "gpu", Max: -1}, codes.Invalid, "max"},
+		"a limit of no account":            {world.LimitPut{Account: "none", Resource: "gpu"}, codes.NotFound, ""},
+		"a limit of no user":               {world.LimitPut{User: "none", Resource: "gpu"}, codes.NotFound, ""},
+		"a limit of no partition":          {world.LimitPut{Partition: "none", Resource: "gpu"}, codes.Invalid, "partition"},
+		"no such limit":                    {world.LimitPut{Remove: 99}, codes.NotFound, ""},
+		"draining without a reason":        {world.NodeDrain{Node: "gpu1"}, codes.Invalid, "reason"},
+		"draining for two lines":           {world.NodeDrain{Node: "gpu1", Reason: "a\nb"}, codes.Invalid, "reason"},
+		"no such node":                     {world.NodeDrain{Node: "none", Reason: "x"}, codes.NotFound, ""},
+		"maintenance of no node":           {world.MaintenancePut{Node: "none", From: 1, To: 1 << 62}, codes.Invalid, "node"},
+		"maintenance that is over":         {world.MaintenancePut{Node: "*", From: 1, To: 2}, codes.Invalid, "to"},
+		"maintenance backwards":            {world.MaintenancePut{Node: "*", From: 1 << 62, To: 1 << 61}, codes.Invalid, "to"},
+		"no such maintenance":              {world.MaintenancePut{Cancel: 99}, codes.NotFound, ""},
+		"no such job":                      {world.JobStop{Job: 99}, codes.NotFound, ""},
+	}
+	base := newSim(t)
+	base.must(t, base.user("root"), world.UserPut{Name: "ben", UID: uid(1001)})
+	base.must(t, base.user("root"), world.TokenPut{User: "ada", Name: "x", Hash: "h"})
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &sim{w: base.w, now: base.now}
+			_, err := s.do(s.user("root"), tt.cmd)
+			f, ok := err.(*fault.Error)
+			if !ok || f.Code != tt.code {
+				t.Fatalf("got %v, want %s", err, tt.code)
+			}
+			field := ""
+			if len(f.Fields) > 0 {
+				field = f.Fields[0].Path
+			}
+			if field != tt.field || s.w != base.w {
+				t.Errorf("field %q of %q, want %q", field, f.Message, tt.field)
+			}
+		})
+	}
+}
+
+// The account tree is at most as deep as what looks through it.
+func TestTreeDepth(t *testing.T) {
+	s := newSim(t)
+	parent := ""
+	for n := 0; ; n++ {
+		name := "d" + strings.Repeat("x", n)
+		if _, err := s.do(s.user("root"), world.AccountPut{Create: true, Name: name, Parent: parent}); err != nil {
+			if fault.Of(err) != codes.Invalid || n != 32 {
+				t.Fatalf("%d deep: %v", n, err)
+			}
+			break
+		}
+		parent = name
+	}
+	s.must(t, s.user("root"), world.MemberPut{Account: "d", User: "ada", Role: "manager"})
+	a, _ := s.w.Tenancy.Account(parent)
+	if got := s.w.Tenancy.Role(2, a.ID); got.String() != "manager" {
+		t.Errorf("the deepest account doesn't see its root's manager: %q", got)
+	}
+}
+
+// A uid means one user, also after it was bound anew.
+func TestUIDs(t *testing.T) {
+	s := newSim(t)
+	root := s.user("root")
+	one, two := int64(1001), int64(1002)
+	s.must(t, root, world.UserPut{Name: "ada", UID: &one, Warning: text("reused")})
+	s.must(t, root, world.UserPut{Name: "ada", UID: &two})
+	s.must(t, root, world.UserPut{Name: "ben", UID: &one})
+	for uid, want := range map[int64]string{one: "ben", two: "ada", -1: "", 7: ""} {
+		if u, ok := s.w.Tenancy.UserOfUID(uid); u.Name != want || ok != (want != "") {
+			t.Errorf("uid %d is %q", uid, u.Name)
+		}
+	}
+	if u, _ := s.w.Tenancy.User("ada"); u.Warning != "" {
+		t.Error("bound anew, and still warned of")
+	}
+}
+
+// A revoked token authenticates no more; its id isn't given out again.
+func TestTokens(t *testing.T) {
+	s := newSim(t)
+	ada := s.user("ada")
+	s.must(t, ada, world.TokenPut{User: "ada", Name: "x", Hash: "h", Expires: s.now + hour})
+	row, ok := s.w.Tenancy.TokenOfHash("h")
+	if !ok || !row.Usable(s.now+hour-1) || row.Usable(s.now+hour) {
+		t.Errorf("%+v", row)
+	}
+	s.must(t, ada, world.TokenRevoke{User: "ada", Token: row.ID})
+	if _, ok := s.w.Tenancy.TokenOfHash("h"); ok || s.w.Tenancy.NextToken() != row.ID+1 {
+		t.Error("it was revoked")
+	}
+}
+
+// A limit for the same scope replaces the one before; the same inventory, drain
+// and settings again make no row.
+func TestSameAgain(t *testing.T) {
+	s := newSim(t)
+	root := s.user("root")
+	s.must(t, root, world.LimitPut{Account: "nlp", Resource: "gpu", Max: 3})
+	s.must(t, root, world.LimitPut{Account: "nlp", Resource: "gpu", Max: 2})
+	if n := s.w.Limits.Limits.Len(); n != 1 {
+		t.Errorf("%d limits", n)
+	}
+	seq := s.w.Seq
+	s.must(t, root, world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	s.must(t, system, world.TilesDue{})
+	s.must(t, system, world.Contact{Lost: true})
+	s.must(t, system, world.Meter{})
+	if s.w.Seq != seq {
+		t.Errorf("%d rows of nothing", s.w.Seq-seq)
+	}
+}
+
+// Draining and maintenance move the payer of idle devices; what runs goes on and
+// is paid by its user.
+func TestDrainMovesIdleDevicesOnly(t *testing.T) {
+	s := newSim(t)
+	root := s.user("root")
+	j := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted).Job
+	s.must(t, system, world.JobStart{Job: j.ID})
+	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+	s.must(t, root, world.NodeDrain{Node: "gpu1", Reason: "fans"})
+	causes := map[ledger.Cause]int{}
+	for _, tile := range s.w.Ledger.Tiles.All() {
+		causes[tile.Cause]++
+	}
+	if diff := cmp.Diff(map[ledger.Cause]int{ledger.CauseUsed: 1, ledger.CauseDrained: 3}, causes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	s.now += hour
+	s.must(t, root, world.NodeDrain{Node: "gpu1", Resume: true})
+	if waste := s.w.Ledger.Balance(ledger.Waste(ledger.CauseDrained)); waste != 3*money.Credit {
+		t.Errorf("three drained device hours cost %s", waste)
+	}
+	if n, _ := s.w.Placement.Nodes.Get("gpu1"); n.Drained || n.Why != "" {
+		t.Errorf("%+v", n)
+	}
+}
