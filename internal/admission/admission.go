@@ -26,7 +26,8 @@ type View struct {
 
 	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
 	PlanDepth  int
-	NeedUID    bool // the engine runs programs as Unix users
+	DefWall    int64 // ns; wall time where neither job nor partition says
+	NeedUID    bool  // the engine runs programs as Unix users
 }
 
 // Gate is one of the two gates of a job.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"strings"
 
 	"croft.dev/croft/api/v1/codes"
@@ -31,7 +32,7 @@ func (v View) Resolve(user tenancy.User, spec workload.Spec) (Subject, workload.
 	}
 	spec.Partition, spec.QoS = s.Partition.Name, s.QoS.Name
 	if spec.Time == 0 {
-		spec.Time = s.Partition.DefWall
+		spec.Time = cmp.Or(s.Partition.DefWall, v.DefWall)
 	}
 	if spec.Grace == 0 {
 		spec.Grace = s.QoS.Grace

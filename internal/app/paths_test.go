@@ -57,7 +57,7 @@ func TestRealLooksAsTheUser(t *testing.T) {
 		"another group's folder":            {nobody, "data/group", ""},
 		"nothing":                           {nobody, "data/none", ""},
 		"a link to itself":                  {nobody, "data/loop", ""},
-		"like an option":                    {nobody, "data/open/../open", "data/open"},
+		"a way with dots":                   {nobody, "data/open/../open", "data/open"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

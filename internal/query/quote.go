@@ -14,7 +14,7 @@ import (
 // Defaults is what a spec gets that leaves an amount out.
 func (r *Reader) Defaults() workload.Defaults {
 	s := r.Worlds.World().Site
-	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, Time: s.DefWall, MaxGrace: s.MaxGrace}
+	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, MaxGrace: s.MaxGrace}
 }
 
 // Quote says what a job would cost and when it would start. home is the host path

@@ -17,7 +17,7 @@ import (
 func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: max(now, w.Now), Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits,
-		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, NeedUID: w.Site.NeedUID,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID,
 	}
 }
 

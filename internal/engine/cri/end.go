@@ -88,7 +88,11 @@ func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
 		return e.markStopped(id)
 	}
 	if c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		return nil
+		r, err := e.rt.containerStatus(ctx, c.GetId(), false)
+		if err == nil && wasCut(e.remember(r.GetStatus())) {
+			return e.markStopped(id) // it didn't begin, and won't
+		}
+		return err
 	}
 	_, err = call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
 		return e.rt.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId()})

@@ -41,11 +41,20 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 		if was := c.GetLabels()[labelSpecDigest]; was != a.SpecDigest {
 			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name; an operator must remove it"}
 		}
-		switch c.GetState() {
-		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			return nil
-		case runtimeapi.ContainerState_CONTAINER_UNKNOWN:
-			return &engine.UnavailableError{Cause: errors.New("the container's state is unknown")}
+		}
+		if c.GetState() != runtimeapi.ContainerState_CONTAINER_CREATED {
+			cut, err := e.discardCut(ctx, a.Attempt, c.GetId())
+			switch {
+			case err != nil:
+				return err
+			case !cut && c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN:
+				return &engine.UnavailableError{Cause: errors.New("the container's state is unknown")}
+			case !cut:
+				return nil
+			}
+			have.containers = nil
 		}
 	}
 	return e.advance(ctx, a, have)

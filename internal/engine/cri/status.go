@@ -156,6 +156,10 @@ func stamp(ns int64) time.Time {
 // apply turns a container's times into the attempt's status.
 func (e *Engine) apply(st *engine.Status, t times) {
 	st.Started = t.started
+	if t.exited && wasCut(t) {
+		e.applyCut(st, t)
+		return
+	}
 	if !t.exited {
 		st.Phase = engine.PhaseRunning
 		return

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -27,6 +28,9 @@ const (
 	Dir = "/.croft/run"
 	// File is the name of the note in Dir.
 	File = "exit"
+	// BegunFile is the name of an empty file in Dir that says that the command is
+	// about to begin, or has begun.
+	BegunFile = "begun"
 )
 
 // Failure says why the command never ran.
@@ -113,6 +117,17 @@ func (r *Record) set(key, value string) error {
 		r.OOMKills = n
 	}
 	return nil
+}
+
+// Begin notes in dir that the command is about to begin.
+func Begin(dir string) error {
+	return os.WriteFile(dir+"/"+BegunFile, nil, 0o600)
+}
+
+// Begun reports whether the command may have begun, as seen from the host.
+func Begun(dir string) bool {
+	_, err := os.Lstat(dir + "/" + BegunFile)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Write leaves the note in dir, by rename, so that a reader sees all or nothing.
