@@ -25,6 +25,9 @@ func supervise(argv []string) int {
 	if failure != "" {
 		return refuse(argv[0], failure)
 	}
+	if err := record.WaitGate(record.Dir); err != nil {
+		fail(record.ExitNotExecutable, "waiting for the start: "+err.Error())
+	}
 	pid, err := start(path, argv)
 	if err != nil {
 		return refuse(argv[0], failureOf(err))

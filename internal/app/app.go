@@ -127,8 +127,7 @@ func (s *server) run(ctx context.Context) error {
 		defer close(loopsDone)
 		s.loops.run(loopCtx)
 	}()
-	err = s.serve(ctx, lns, seqErr)
-	stopLoops()
+	err = s.serve(ctx, lns, seqErr, stopLoops)
 	<-loopsDone
 	return errors.Join(err, s.link.Close())
 }

@@ -98,10 +98,14 @@ func (l *loops) maintain(ctx context.Context) {
 	})
 }
 
-// wanted lists the images of the jobs that are next.
+// wanted lists the images of the jobs that have their allocation, whose container
+// may not exist yet, and of those that are next.
 func (l *loops) wanted() []string {
 	var refs []string
 	w := l.s.seq.World()
+	for _, j := range w.Workload.Active.All() {
+		refs = append(refs, j.Spec.Image, j.Attempt.Image)
+	}
 	for name := range w.Catalog.Partitions.All() {
 		n := 0
 		for j := range w.Workload.Queue(name) {

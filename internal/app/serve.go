@@ -20,7 +20,9 @@ import (
 const stopPatience = 5 * time.Second
 
 // serve answers on the socket and over HTTP until ctx ends or the sequencer fails.
-func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan error) (err error) {
+// It stops the loops first: a server that was deposed must call no engine while it
+// still answers requests.
+func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan error, stopLoops func()) (err error) {
 	web := s.api.HTTP()
 	failed := make(chan error, len(lns))
 	for _, ln := range lns {
@@ -40,6 +42,7 @@ func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan er
 		err = fault.New(codes.Conflict, "another server has taken the database over: this one stops")
 	case err = <-failed:
 	}
+	stopLoops()
 	s.api.Close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
@@ -86,8 +89,16 @@ func (s *server) socket() (net.Listener, error) {
 	if c, err := net.Dial("unix", path); err == nil {
 		return nil, errors.Join(fault.New(codes.Conflict, "listen.socket: another server answers at %s", path), c.Close())
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	switch st, err := os.Lstat(path); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
 		return nil, err
+	case st.Mode().Type() != os.ModeSocket:
+		return nil, fault.New(codes.Conflict, "listen.socket: %s is there and isn't a socket", path)
+	default:
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
 	}
 	ln, err := net.Listen("unix", path)
 	if err != nil {

@@ -45,6 +45,10 @@ func settle(ctx context.Context, port loop.Port, m machine, c config.Config, ins
 	}
 	role := string(access.Admin)
 	for _, name := range append([]string{"root"}, c.Admins...) {
+		u, exists := port.World().Tenancy.User(name)
+		if exists && u.Platform == access.Admin {
+			continue // not looked up: a directory that is away must not keep the server down
+		}
 		uid, ok, err := m.UID(ctx, name)
 		if err != nil {
 			return err
@@ -52,16 +56,9 @@ func settle(ctx context.Context, port loop.Port, m machine, c config.Config, ins
 		if !ok {
 			return fault.Invalid("admins", "the machine has no user %s", name)
 		}
-		u, exists := port.World().Tenancy.User(name)
-		cmd := world.UserPut{Create: !exists, Name: name}
+		cmd := world.UserPut{Create: !exists, Name: name, Role: &role}
 		if !exists {
 			cmd.UID = &uid
-		}
-		if u.Platform != access.Admin {
-			cmd.Role = &role
-		}
-		if exists && cmd.Role == nil {
-			continue
 		}
 		if _, err := port.Command(ctx, cmd); err != nil && fault.Of(err) != codes.Exists {
 			return err

@@ -199,6 +199,10 @@ type Status struct {
 	ExitCode   int       // 128+n for a signal
 	// OutOfMemory is true only with the step's own oom_kill evidence.
 	OutOfMemory bool
+	// Lost is set when the program ended while nobody was there to see it: the
+	// machine went down, and its runtime came back without it. Then ExitCode means
+	// nothing, and Finished is when that was found out.
+	Lost bool
 	// Failure is set when the attempt ended without its program having run: the
 	// command doesn't exist, the mount failed… Safe to show to the user.
 	Failure string

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -364,7 +365,7 @@ func TestShutdownAnswersWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
-	s, err := New(Deps{Sequencer: &watched{h.seq, waiting}, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load})
+	s, err := New(Deps{Sequencer: &watched{Sequencer: h.seq, waiting: waiting}, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,10 +389,11 @@ func TestShutdownAnswersWaits(t *testing.T) {
 type watched struct {
 	Sequencer
 	waiting chan struct{}
+	once    sync.Once
 }
 
 func (w *watched) Watch() <-chan struct{} {
-	close(w.waiting)
+	w.once.Do(func() { close(w.waiting) })
 	return w.Sequencer.Watch()
 }
 
@@ -453,5 +455,47 @@ func TestOpenAPIIsCurrent(t *testing.T) {
 	}
 	if !bytes.Equal(want, got) {
 		t.Error("api/v1/openapi.yaml is not current: go generate ./internal/httpapi")
+	}
+}
+
+// What goes on ends with the right that it was let in by.
+func TestLongRequestsEndWithTheRight(t *testing.T) {
+	operator := "operator"
+	for name, withdraw := range map[string]func(h *harness){
+		"blocked":      func(h *harness) { yes := true; h.as("root", world.UserPut{Name: "ada", Blocked: &yes}) },
+		"another role": func(h *harness) { h.as("root", world.UserPut{Name: "ada", Role: &operator}) },
+		"token revoked": func(h *harness) {
+			for k, token := range h.seq.World().Tenancy.Tokens.All() {
+				if u, _ := h.seq.World().Tenancy.User("ada"); token.User == u.ID {
+					h.as("ada", world.TokenRevoke{User: "ada", Token: k})
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			job := h.submit("ada")
+			h.start(job)
+			began, over := make(chan struct{}), make(chan struct{})
+			h.engine.exec = func(ctx context.Context, _ engine.AttemptID, _ engine.ExecRequest) (int, error) {
+				close(began)
+				<-ctx.Done()
+				close(over)
+				return 0, ctx.Err()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			go func() { _, _ = h.client("ada").Exec(ctx, job, v1.ExecOptions{Args: []string{"sh"}}) }()
+			for _, c := range []chan struct{}{began, over} {
+				select {
+				case <-c:
+				case <-ctx.Done():
+					t.Fatal("the command goes on")
+				}
+				if c == began {
+					withdraw(h)
+				}
+			}
+		})
 	}
 }

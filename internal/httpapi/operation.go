@@ -162,11 +162,30 @@ func (c *call) write(status int, v any) error {
 
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
-// long is the context of a request that may go on: it ends with the server too.
+// long is the context of a request that may go on: it ends with the server too, and
+// with the right that it was let in by.
 func (c *call) long() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	stop := context.AfterFunc(c.closing, cancel)
+	go func() {
+		defer cancel()
+		_ = c.until(ctx, c.withdrawn) // its only error is ctx's
+	}()
 	return ctx, func() { stop(); cancel() }
+}
+
+// withdrawn reports whether the caller was blocked, got another role or lost the
+// token since he was let in.
+func (c *call) withdrawn() (bool, error) {
+	u, ok := c.Sequencer.World().Tenancy.Users.Get(id.User(c.p.User))
+	if !ok || u.Blocked || u.Platform != c.p.Platform {
+		return true, nil
+	}
+	if _, socket := c.r.Context().Value(peerKey{}).(peer); socket {
+		return false, nil
+	}
+	_, err := c.byToken(c.r)
+	return err != nil, nil
 }
 
 // maxKey bounds an idempotency key, in bytes.

@@ -168,11 +168,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// keep renews the lease until it is lost.
+// keep renews the lease until it is lost. It never waits beyond the lease's end:
+// from then on another server may lead.
 func (l *sessionLead) keep(ctx context.Context, renewed time.Time) {
-	for sleep(ctx, renewal) == nil {
+	for sleep(ctx, min(renewal, lease-time.Since(renewed))) == nil {
 		at := time.Now()
-		ours, err := l.renew(ctx)
+		ours, err := l.renew(ctx, min(renewal, lease-at.Sub(renewed)))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -185,10 +186,10 @@ func (l *sessionLead) keep(ctx context.Context, renewed time.Time) {
 	}
 }
 
-// renew reports whether the epoch is still this server's. A broken connection is
-// replaced; what counts is the row.
-func (l *sessionLead) renew(ctx context.Context) (ours bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, renewal)
+// renew reports, within patience, whether the epoch is still this server's. A
+// broken connection is replaced; what counts is the row.
+func (l *sessionLead) renew(ctx context.Context, patience time.Duration) (ours bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if l.conn == nil {
 		if _, err := l.lock(ctx); err != nil {

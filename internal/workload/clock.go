@@ -22,8 +22,11 @@ func (j *Job) Due() int64 {
 }
 
 // Again reports whether the job asked to be queued again after such an end, and
-// may be.
+// may be. One that was cancelled is not, whatever else befell it.
 func (j *Job) Again(o codes.Outcome) bool {
+	if j.Attempt.Cause == codes.Cancelled {
+		return false
+	}
 	cause := ""
 	switch o {
 	case codes.NodeFailed:

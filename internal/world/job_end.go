@@ -16,6 +16,9 @@ import (
 // ended closes the current attempt: charges it, and either queues the job again
 // or ends it. j is the command's own copy; b says what is known of its start.
 func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome codes.Outcome, message string, finished int64, exit int32) (Outcome, error) {
+	if finished == 0 {
+		finished = at.Now // it never began: no engine knows when it ended
+	}
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
 	j.Attempt.Ended, j.Attempt.Outcome, j.Attempt.ExitCode, j.Attempt.Seen = finished, outcome, exit, at.Now
 	b.At, b.Limit = finished, j.Attempt.Until+j.Spec.Grace

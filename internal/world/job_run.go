@@ -109,6 +109,7 @@ type JobObserved struct {
 	Running  bool
 	Exited   bool
 	Gone     bool // the engine answered, and has nothing of it any more
+	Lost     bool // it ended unseen: the machine or its runtime went down under it
 	Started  int64
 	Finished int64
 	ExitCode int32
@@ -130,6 +131,8 @@ func (c JobObserved) Decide(w *World, at Context) (Outcome, error) {
 	}
 	j := edit(old, at)
 	switch {
+	case c.Lost:
+		return w.ended(at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
 	case c.Exited:
 		c.begin(j, at.Now)
 		b := metering.Boundary{}

@@ -232,3 +232,53 @@ func TestOthersJobs(t *testing.T) {
 		t.Errorf("submitting to somebody else's account: %v", err)
 	}
 }
+
+// A machine that went down under a job costs its user nothing, however long it was
+// down, and the job is queued again if it asked for that: unless it was cancelled.
+func TestTheMachineWentDown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		down    int64
+		cancel  bool
+		state   workload.JobState
+		outcome codes.Outcome
+	}{
+		"shortly":                 {down: hour, state: workload.Queued},
+		"beyond the job's limit":  {down: 1000 * hour, state: workload.Queued},
+		"while it was cancelled":  {down: hour, cancel: true, state: workload.Ended, outcome: codes.NodeFailed},
+		"cancelled, and for long": {down: 1000 * hour, cancel: true, state: workload.Ended, outcome: codes.NodeFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t)
+			spec := example()
+			spec.Requeue = []string{"node", "timeout"}
+			j := s.must(t, s.user("ada"), world.Submit{Spec: spec}).(world.Accepted).Job
+			s.must(t, system, world.JobStart{Job: j.ID})
+			s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+			if tt.cancel {
+				s.must(t, s.user("ada"), world.JobStop{Job: j.ID})
+			}
+			s.now += tt.down
+			s.must(t, system, world.JobDue{Job: j.ID})
+			got := s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Lost: true, Started: s.now - tt.down, Finished: s.now, ExitCode: 255}).(*workload.Job)
+			if got.State != tt.state || got.Outcome != tt.outcome {
+				t.Errorf("%s %s, want %s %s", got.State, got.Outcome, tt.state, tt.outcome)
+			}
+			if spent := s.w.Ledger.Balance(ledger.Spent(1)); spent != 0 {
+				t.Errorf("spent %s", spent)
+			}
+		})
+	}
+}
+
+// A job that was stopped before its container existed ended when that was found.
+func TestStoppedBeforeItBegan(t *testing.T) {
+	s := newSim(t)
+	j := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted).Job
+	s.must(t, system, world.JobStart{Job: j.ID})
+	s.must(t, s.user("ada"), world.JobStop{Job: j.ID, Now: true})
+	s.now += 5e9
+	got := s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Exited: true, ExitCode: 137}).(*workload.Job)
+	if got.Ended != s.now || got.Attempt.Ended != s.now || got.Outcome != codes.Cancelled || got.Charged != 0 {
+		t.Errorf("ended %d, attempt %d, %s, charged %s; want %d, cancelled, nothing", got.Ended, got.Attempt.Ended, got.Outcome, got.Charged, s.now)
+	}
+}

@@ -152,7 +152,7 @@ func (h *history) observe(t *rapid.T, k id.Job) {
 		return
 	}
 	cmd := world.JobObserved{Job: k, N: j.Attempt.N, Started: rapid.Int64Range(h.now-hour, h.now+hour).Draw(t, "started")}
-	switch rapid.IntRange(0, 3).Draw(t, "seen") {
+	switch rapid.IntRange(0, 4).Draw(t, "seen") {
 	case 0, 1:
 		cmd.Running = true
 	case 2:
@@ -160,6 +160,8 @@ func (h *history) observe(t *rapid.T, k id.Job) {
 		cmd.ExitCode, cmd.OOM = rapid.Int32Range(0, 2).Draw(t, "exit"), rapid.Bool().Draw(t, "oom")
 	case 3:
 		cmd.Gone = true
+	case 4:
+		cmd.Lost = true
 	}
 	h.do(t, system, cmd)
 }

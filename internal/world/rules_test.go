@@ -192,3 +192,22 @@ func TestDrainMovesIdleDevicesOnly(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// A manager's account below his own pays like that one: he can't make himself one
+// that never runs out. An admin may.
+func TestBillingOfANewAccount(t *testing.T) {
+	s := newSim(t)
+	s.must(t, s.user("root"), world.AccountPut{Create: true, Name: "lab", Billing: text("enforce")})
+	s.must(t, s.user("root"), world.MemberPut{Account: "lab", User: "ada", Role: "manager"})
+	for name, by := range map[string]string{"course": "ada", "pilot": "root"} {
+		s.must(t, s.user(by), world.AccountPut{Create: true, Name: name, Parent: "lab"})
+	}
+	if _, err := s.do(s.user("ada"), world.AccountPut{Create: true, Name: "free", Parent: "lab", Billing: text("showback")}); fault.Of(err) != codes.Denied {
+		t.Errorf("a manager's own billing: %v", err)
+	}
+	for name, want := range map[string]string{"course": "enforce", "pilot": "showback"} {
+		if a, _ := s.w.Tenancy.Account(name); string(a.Billing) != want {
+			t.Errorf("%s is billed %s, want %s", name, a.Billing, want)
+		}
+	}
+}

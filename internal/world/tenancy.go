@@ -42,6 +42,9 @@ func (c AccountPut) Decide(w *World, at Context) (Outcome, error) {
 			return Outcome{}, fault.Invalid("name", "%v", err)
 		}
 		row = tenancy.Account{ID: w.Tenancy.NextAccount(), Name: c.Name, Parent: parent.ID, Billing: tenancy.BillingShowback, Created: at.Now}
+		if !w.Can(at.Principal, access.MoneyGive, 0, 0) {
+			row.Billing = parent.Billing // else a manager could make himself an account that never runs out
+		}
 	case !exists || !w.Can(at.Principal, access.AccountSee, 0, row.ID):
 		return Outcome{}, fault.NotFound("account", c.Name)
 	case !w.Can(at.Principal, access.AccountRun, 0, row.ID):

@@ -2,6 +2,8 @@ package cri
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,11 +14,9 @@ import (
 
 // A container whose start was asked for by a server that was killed meanwhile is
 // given up by the runtime, since the caller is gone: it is listed as exited and was
-// never running. That says nothing about the job. If its program hasn't begun, the
-// attempt counts as not started, and Start makes the container anew.
-
-// cutMessage is shown when the runtime killed a program that had just begun.
-const cutMessage = "the server was stopped while the program was starting, and that ended it"
+// never running. That says nothing about the job: its program waits at the gate
+// until the runtime lists the container as running, which it doesn't take back. So
+// the attempt counts as not started, and Start makes the container anew.
 
 // wasCut reports that the runtime gave a start up because the caller went away or
 // had waited for long enough.
@@ -24,9 +24,9 @@ func wasCut(t times) bool {
 	return t.started.IsZero() && (strings.Contains(t.message, "context canceled") || strings.Contains(t.message, "context deadline exceeded"))
 }
 
-// discardCut removes a container whose start was cut short before its program
-// began, and reports whether it was such a one.
-func (e *Engine) discardCut(ctx context.Context, id engine.AttemptID, container string) (bool, error) {
+// discardCut removes a container whose start was cut short, and reports whether it
+// was such a one.
+func (e *Engine) discardCut(ctx context.Context, container string) (bool, error) {
 	r, err := e.rt.containerStatus(ctx, container, false)
 	if isNotFound(err) {
 		return true, nil
@@ -34,7 +34,7 @@ func (e *Engine) discardCut(ctx context.Context, id engine.AttemptID, container 
 	if err != nil {
 		return false, err
 	}
-	if !wasCut(e.remember(r.GetStatus())) || record.Begun(e.scratch(id).record()) {
+	if !wasCut(e.remember(r.GetStatus())) {
 		return false, nil
 	}
 	_, err = call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
@@ -46,11 +46,9 @@ func (e *Engine) discardCut(ctx context.Context, id engine.AttemptID, container 
 	return err == nil, err
 }
 
-// applyCut describes an attempt whose start was cut short.
-func (e *Engine) applyCut(st *engine.Status, t times) {
-	if record.Begun(e.scratch(st.Attempt).record()) {
-		st.Phase, st.Finished, st.ExitCode, st.Failure = engine.PhaseExited, t.finished, t.code, cutMessage
-		return
+// openGate lets the program of a container that runs begin.
+func (e *Engine) openGate(id engine.AttemptID) {
+	if err := record.OpenGate(e.scratch(id).record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("a program can't begin, will try again", "attempt", id, "error", err)
 	}
-	e.created(st, t.finished)
 }

@@ -170,6 +170,9 @@ func environment(a engine.Allocation) []*runtimeapi.KeyValue {
 	for k, v := range a.Env {
 		env[k] = v
 	}
+	// Devices come by CDI alone. Where a site's runtime has NVIDIA's hook, the hook
+	// would give every device to whoever names it here, as most CUDA images do.
+	env["NVIDIA_VISIBLE_DEVICES"] = "void"
 	names := make([]string, 0, len(env))
 	for k := range env {
 		names = append(names, k)

@@ -42,10 +42,11 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name; an operator must remove it"}
 		}
 		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			e.openGate(a.Attempt)
 			return nil
 		}
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_CREATED {
-			cut, err := e.discardCut(ctx, a.Attempt, c.GetId())
+			cut, err := e.discardCut(ctx, c.GetId())
 			switch {
 			case err != nil:
 				return err
@@ -152,8 +153,16 @@ func (e *Engine) startContainer(ctx context.Context, a engine.Allocation, id str
 	_, err := call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.StartContainerResponse, error) {
 		return e.rt.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 	})
-	if err == nil || ctx.Err() != nil || engine.IsUnavailable(err) {
+	if err == nil {
+		e.openGate(a.Attempt)
+		return nil
+	}
+	if ctx.Err() != nil || engine.IsUnavailable(err) {
 		return err
+	}
+	if strings.Contains(err.Error(), "failed to set starting state") {
+		// the call of an earlier life of this server goes on
+		return &engine.UnavailableError{Cause: err}
 	}
 	// The runtime has given the container up: it is listed as exited now, and
 	// starting it again is impossible.

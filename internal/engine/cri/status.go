@@ -14,6 +14,13 @@ import (
 // exitKilled is the exit code of a process that SIGKILL ended.
 const exitKilled = 128 + 9
 
+// What containerd says of a container that ran when it was last up and that it
+// doesn't find any more, as after the machine was restarted.
+const (
+	exitUnseen   = 255
+	reasonUnseen = "Unknown"
+)
+
 // times are what never changes in a container once it is known.
 type times struct {
 	started, finished time.Time
@@ -157,10 +164,11 @@ func stamp(ns int64) time.Time {
 func (e *Engine) apply(st *engine.Status, t times) {
 	st.Started = t.started
 	if t.exited && wasCut(t) {
-		e.applyCut(st, t)
+		e.created(st, t.finished)
 		return
 	}
 	if !t.exited {
+		e.openGate(st.Attempt)
 		st.Phase = engine.PhaseRunning
 		return
 	}
@@ -169,6 +177,10 @@ func (e *Engine) apply(st *engine.Status, t times) {
 	if t.started.IsZero() {
 		// The runtime gave up before the process began.
 		st.Failure = failureMessage(t.message)
+		return
+	}
+	if t.code == exitUnseen && t.reason == reasonUnseen {
+		st.Lost = true
 		return
 	}
 	note, err := record.Read(e.scratch(st.Attempt).record())

@@ -317,3 +317,27 @@ func FuzzKubeletEndpoint(f *testing.F) {
 		kubeletEndpoint(cmdline, func(string) ([]byte, error) { return []byte(config), nil })
 	})
 }
+
+// A program that containerd lost with the machine has no exit code; one that ended
+// with the same code has.
+func TestLostWithTheMachine(t *testing.T) {
+	e := &Engine{cfg: Config{StateDir: t.TempDir()}}
+	for name, tt := range map[string]struct {
+		reason string
+		code   int
+		want   bool
+	}{
+		"lost":                   {"Unknown", 255, true},
+		"ended with 255":         {"Error", 255, false},
+		"ended well":             {"Completed", 0, false},
+		"another code, no words": {"Unknown", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var st engine.Status
+			e.apply(&st, times{started: time.Unix(1, 0), finished: time.Unix(9, 0), code: tt.code, reason: tt.reason, exited: true})
+			if st.Lost != tt.want || st.Phase != engine.PhaseExited {
+				t.Errorf("lost %v in phase %s, want %v", st.Lost, st.Phase, tt.want)
+			}
+		})
+	}
+}

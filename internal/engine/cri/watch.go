@@ -150,26 +150,29 @@ func (e *Engine) fromEvent(ctx context.Context, ev *runtimeapi.ContainerEventRes
 	}
 	st := e.fromLabels(labels)
 	for _, s := range ev.GetContainersStatuses() {
-		if s.GetId() != ev.GetContainerId() {
-			continue
+		if s.GetId() == ev.GetContainerId() {
+			e.fromStatus(&st, s)
+			return st, true
 		}
-		switch s.GetState() {
-		case runtimeapi.ContainerState_CONTAINER_CREATED:
-			e.created(&st, time.Unix(0, s.GetCreatedAt()))
-		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
-			e.apply(&st, e.remember(s))
-		default:
-			st.Phase = engine.PhaseUnknown
-		}
-		return st, true
 	}
 	// An event without the container's status (it may be deleted): ask.
 	r, err := e.rt.containerStatus(ctx, ev.GetContainerId(), false)
 	if err != nil || r.GetStatus() == nil {
 		return engine.Status{}, false
 	}
-	e.apply(&st, e.remember(r.GetStatus()))
+	e.fromStatus(&st, r.GetStatus())
 	return st, true
+}
+
+func (e *Engine) fromStatus(st *engine.Status, s *runtimeapi.ContainerStatus) {
+	switch s.GetState() {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		e.created(st, time.Unix(0, s.GetCreatedAt()))
+	case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
+		e.apply(st, e.remember(s))
+	default:
+		st.Phase = engine.PhaseUnknown
+	}
 }
 
 // Watch implements engine.Engine. After the runtime was away, everything is

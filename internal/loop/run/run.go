@@ -261,6 +261,8 @@ func (r *Runner) observe(ctx context.Context, s engine.Status) error {
 	}
 	cmd := world.JobObserved{Job: j.ID, N: j.Attempt.N, Started: nanos(s.Started)}
 	switch {
+	case s.Phase == engine.PhaseExited && s.Lost:
+		cmd.Lost = true
 	case s.Phase == engine.PhaseExited:
 		cmd.Exited, cmd.Finished, cmd.ExitCode, cmd.OOM, cmd.Failure = true, nanos(s.Finished), int32(s.ExitCode), s.OutOfMemory, s.Failure
 	case s.Phase == engine.PhaseRunning && (j.Attempt.Started == 0 || j.Attempt.Lost != 0):

@@ -1,5 +1,6 @@
 // Package record is the note that croft-init leaves about how the user's
-// process ended, and the place where both sides agree on its form and path.
+// process ended, and the place where both sides agree on its form and path; and
+// the gate at which croft-init waits before it starts that process.
 //
 // The note lies on a small tmpfs that the user may write to, so the reader
 // bounds what it takes, follows no link, and trusts it only for things by which
@@ -13,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -28,9 +28,6 @@ const (
 	Dir = "/.croft/run"
 	// File is the name of the note in Dir.
 	File = "exit"
-	// BegunFile is the name of an empty file in Dir that says that the command is
-	// about to begin, or has begun.
-	BegunFile = "begun"
 )
 
 // Failure says why the command never ran.
@@ -117,17 +114,6 @@ func (r *Record) set(key, value string) error {
 		r.OOMKills = n
 	}
 	return nil
-}
-
-// Begin notes in dir that the command is about to begin.
-func Begin(dir string) error {
-	return os.WriteFile(dir+"/"+BegunFile, nil, 0o600)
-}
-
-// Begun reports whether the command may have begun, as seen from the host.
-func Begun(dir string) bool {
-	_, err := os.Lstat(dir + "/" + BegunFile)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Write leaves the note in dir, by rename, so that a reader sees all or nothing.

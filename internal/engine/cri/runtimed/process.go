@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -147,6 +148,7 @@ func (r *Runtime) Destroy(ctx context.Context) error {
 		errs = append(errs, r.removeSandboxes(ctx), r.Stop(ctx))
 	}
 	errs = append(errs,
+		r.killShims(ctx),
 		r.removeFirewall(ctx),
 		removeBridge(r.cfg.Bridge),
 		unmountBelow(r.cfg.RunDir),
@@ -156,6 +158,67 @@ func (r *Runtime) Destroy(ctx context.Context) error {
 		return fmt.Errorf("runtimed: %w", err)
 	}
 	return os.RemoveAll(r.cfg.RunDir)
+}
+
+// killShims ends the shims that the runtime has lost, with what they run: when the
+// caller of a start is killed at the wrong moment, one may stay behind that no
+// listing shows.
+func (r *Runtime) killShims(ctx context.Context) error {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		cmdline, err := os.ReadFile(dir + "/cmdline")
+		args := strings.Split(string(cmdline), "\x00")
+		if err != nil || filepath.Base(args[0]) != "containerd-shim-runc-v2" || !slices.Contains(args, r.Socket()) {
+			continue
+		}
+		// the shim last: it reaps its children
+		for _, pid := range append(childrenOf(dir), filepath.Base(dir)) {
+			errs = append(errs, kill(ctx, pid))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// childrenOf lists the children of the process with that directory in /proc: each
+// of its threads has its own.
+func childrenOf(dir string) []string {
+	var pids []string
+	lists, _ := filepath.Glob(dir + "/task/*/children") // the pattern is a good one
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		pids = append(pids, strings.Fields(string(text))...)
+	}
+	return pids
+}
+
+// kill kills a process and waits until it is gone.
+func kill(ctx context.Context, text string) error {
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	if gone, err := waitGone(ctx, fd, 5*time.Second); err != nil || !gone {
+		return errors.Join(err, fmt.Errorf("process %d doesn't end", pid))
+	}
+	return nil
 }
 
 // unmountBelow unmounts everything mounted beneath dir, the deepest first.

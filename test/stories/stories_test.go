@@ -1,0 +1,113 @@
+// Package stories runs what people do with Croft, as scripts in test/scripts, on
+// one real server with real containers.
+package stories
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"croft.dev/croft/test/site"
+)
+
+// parallel is how many scripts run at once: they wait more than they compute.
+const parallel = "6"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// TestStories runs the scripts. Those in the folder alone have the server for
+// themselves, one after the other: they restart it, or fill it up. The others run
+// beside each other, each with accounts of its own.
+func TestStories(t *testing.T) {
+	s := open(t)
+	t.Run("alone", func(t *testing.T) {
+		testscript.RunT(serial{t}, params(s, "../scripts/alone"))
+	})
+	t.Run("together", func(t *testing.T) {
+		p := params(s, "../scripts")
+		testscript.Run(t, p)
+	})
+	if t.Failed() {
+		return
+	}
+	v, err := s.Client().VerifyLedger(t.Context())
+	if err != nil || !v.OK {
+		t.Errorf("after all stories the ledger doesn't verify: %+v, %v", v, err)
+	}
+}
+
+// open sets up the site that all stories share.
+func open(t *testing.T) *site.Site {
+	t.Helper()
+	s, err := site.Open(t.Context(), site.Config{
+		Name: "stories", Users: []string{"ada", "ben", "cyn", "eve"}, Images: []string{"tiny.tar", "train.tar"},
+		Extra: "qos: [{name: normal, grace: 2s}]\ndefaults: {cpu: 0.1, mem: 64M, time: 10m}\n",
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the server's log:\n%s", s.Tail())
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("taking the site away: %v", err)
+		}
+	})
+	if err == nil {
+		err = s.Start(t.Context())
+	}
+	if err == nil {
+		err = populate(t.Context(), s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// params are testscript's for a folder of scripts.
+func params(s *site.Site, dir string) testscript.Params {
+	return testscript.Params{
+		Dir: dir, WorkdirRoot: s.Work(), RequireUniqueNames: true,
+		Cmds: commands(s),
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars,
+				"PATH="+s.Bin()+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+				"HOME=/root", "CROFT_SOCKET="+s.Socket(), "HTTP="+s.HTTP(), "DATA="+s.Data, "CONFIG="+s.Config(),
+				"ADA="+s.User("ada"), "BEN="+s.User("ben"), "CYN="+s.User("cyn"), "EVE="+s.User("eve"),
+				"ADA_HOME="+s.Home("ada"), "BEN_HOME="+s.Home("ben"), "TZ=UTC",
+			)
+			return nil
+		},
+	}
+}
+
+// serial is a test whose parallel parts run one after the other.
+type serial struct{ *testing.T }
+
+func (serial) Parallel()     {}
+func (serial) Verbose() bool { return testing.Verbose() }
+func (s serial) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(serial{t}) })
+}
+
+// populate makes the users known and publishes prices, for all stories.
+func populate(ctx context.Context, s *site.Site) error {
+	for _, args := range [][]string{
+		{"user", "add", s.User("ada")}, {"user", "add", s.User("ben")}, {"user", "add", s.User("cyn")},
+		{"price", "set", "--gpu", "sim=1", "--cpu", "0.01", "--mem", "0.001"},
+	} {
+		if out, err := s.Croft(ctx, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("croft %v: %w: %s", args, err, out)
+		}
+	}
+	return nil
+}
