@@ -25,7 +25,8 @@ func (a *app) accountAddCmd() *cobra.Command {
 		Use:   "add NAME",
 		Short: "Make an account",
 		Long: `Make an account. Billing is showback unless it is set: jobs are metered and posted,
-and never refused for want of credits. enforce refuses them, off doesn't count.`,
+and never refused for want of credits. enforce refuses them, off doesn't count. An
+account that a manager makes is billed as the account above it.`,
 		Example: `  croft account add nlp --from-group nlp-lab
   croft account add course --parent faculty --billing enforce`,
 		Args: needArgs(1, 1, "NAME"),

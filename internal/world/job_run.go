@@ -203,7 +203,10 @@ func (c JobFail) Decide(w *World, at Context) (Outcome, error) {
 		return Outcome{Event: Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
-	if !workload.RulesOf(j.State).Running {
+	switch running := workload.RulesOf(j.State).Running; {
+	case !running && c.N > 0:
+		return Outcome{Event: Event{Skip: true}}, nil // it waits again: that attempt is over
+	case !running:
 		return w.finish(at, j, codes.Failed, c.Message)
 	}
 	return w.ended(at, j, metering.Boundary{}, codes.Failed, c.Message, at.Now, 125)

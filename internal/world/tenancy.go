@@ -97,6 +97,9 @@ func (c AccountPut) apply(w *World, at Context, row *tenancy.Account) error {
 		row.Group = *c.Group
 	}
 	if c.Closed != nil {
+		if row.Closed && !*c.Closed && !w.Can(at.Principal, access.AccountMake, 0, 0) {
+			return fault.New(codes.Denied, "only an admin may open a closed account again")
+		}
 		row.Closed = *c.Closed
 	}
 	return nil

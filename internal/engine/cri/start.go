@@ -21,9 +21,6 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.check(a); err != nil {
-		return err
-	}
 	unlock, err := e.locks.lock(ctx, a.Attempt)
 	if err != nil {
 		return err
@@ -39,7 +36,7 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 	}
 	if c := have.primary(); c != nil {
 		if was := c.GetLabels()[labelSpecDigest]; was != a.SpecDigest {
-			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name; an operator must remove it"}
+			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name"}
 		}
 		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			e.openGate(a.Attempt)
@@ -57,6 +54,9 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 			}
 			have.containers = nil
 		}
+	}
+	if err := e.check(a); err != nil {
+		return err
 	}
 	return e.advance(ctx, a, have)
 }
