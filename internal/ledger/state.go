@@ -137,14 +137,7 @@ func endOf(g Grant) int64 {
 	return g.End
 }
 
-func ownerKey(a id.Account, g id.Grant) string {
-	var k [16]byte
-	for i := range 8 {
-		k[7-i] = byte(a >> (8 * i))
-		k[15-i] = byte(g >> (8 * i))
-	}
-	return string(k[:])
-}
+func ownerKey(a id.Account, g id.Grant) string { return table.Pair(int64(a), int64(g)) }
 
 // NextGrant is the id of the next grant.
 func (s *State) NextGrant() id.Grant { k, _, _ := s.Grants.Last(); return k + 1 }

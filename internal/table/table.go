@@ -4,6 +4,7 @@ package table
 
 import (
 	"cmp"
+	"encoding/binary"
 	"iter"
 
 	"github.com/tidwall/btree"
@@ -47,3 +48,11 @@ func (t *Table[K, V]) From(from K) iter.Seq2[K, V] {
 
 // At returns the i-th row in key order, from 0.
 func (t *Table[K, V]) At(i int) (K, V, bool) { return t.m.GetAt(i) }
+
+// Pair is a key for two non-negative ids that orders by the first, then the second.
+func Pair(a, b int64) string {
+	var k [16]byte
+	binary.BigEndian.PutUint64(k[:8], uint64(a))
+	binary.BigEndian.PutUint64(k[8:], uint64(b))
+	return string(k[:])
+}

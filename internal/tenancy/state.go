@@ -35,8 +35,8 @@ type State struct {
 	userByName    table.Table[string, id.User]
 	userByUID     table.Table[int64, id.User]
 	tokenByHash   table.Table[string, id.Token]
-	members       table.Table[string, Member] // memberKey(account, user)
-	ofUser        table.Table[string, Member] // memberKey(user, account)
+	members       table.Table[string, Member] // by Pair(account, user)
+	ofUser        table.Table[string, Member] // by Pair(user, account)
 	lastToken     id.Token
 }
 
@@ -70,7 +70,7 @@ func (s *State) Fold(c Change) {
 			s.userByUID.Set(c.Row.UID, c.Row.ID)
 		}
 	case MemberSet:
-		a, u := key(int64(c.Row.Account), int64(c.Row.User)), key(int64(c.Row.User), int64(c.Row.Account))
+		a, u := table.Pair(int64(c.Row.Account), int64(c.Row.User)), table.Pair(int64(c.Row.User), int64(c.Row.Account))
 		if c.Row.Role == access.NoRole {
 			s.members.Delete(a)
 			s.ofUser.Delete(u)
@@ -154,7 +154,7 @@ func (s *State) NextToken() id.Token { return s.lastToken + 1 }
 func (s *State) Role(u id.User, a id.Account) access.Role {
 	best := access.NoRole
 	for _, at := range s.Path(a) {
-		if m, ok := s.members.Get(key(int64(at), int64(u))); ok {
+		if m, ok := s.members.Get(table.Pair(int64(at), int64(u))); ok {
 			best = max(best, m.Role)
 		}
 	}
@@ -163,7 +163,7 @@ func (s *State) Role(u id.User, a id.Account) access.Role {
 
 // Member returns u's own membership of a, ancestors aside.
 func (s *State) Member(a id.Account, u id.User) (Member, bool) {
-	return s.members.Get(key(int64(a), int64(u)))
+	return s.members.Get(table.Pair(int64(a), int64(u)))
 }
 
 // Members lists a's own members by user id.
@@ -174,7 +174,7 @@ func (s *State) MembershipsOf(u id.User) []Member { return prefixed(&s.ofUser, i
 
 func prefixed(t *table.Table[string, Member], a int64) []Member {
 	var out []Member
-	from, to := key(a, 0), key(a+1, 0)
+	from, to := table.Pair(a, 0), table.Pair(a+1, 0)
 	for k, m := range t.From(from) {
 		if k >= to {
 			break
@@ -182,14 +182,4 @@ func prefixed(t *table.Table[string, Member], a int64) []Member {
 		out = append(out, m)
 	}
 	return out
-}
-
-// key orders pairs of non-negative ids as text.
-func key(a, b int64) string {
-	var k [16]byte
-	for i := range 8 {
-		k[7-i] = byte(a >> (8 * i))
-		k[15-i] = byte(b >> (8 * i))
-	}
-	return string(k[:])
 }

@@ -150,11 +150,4 @@ func (s *State) OfUser(u id.User) func(yield func(*Job) bool) {
 	}
 }
 
-func userKey(u id.User, j id.Job) string {
-	var k [16]byte
-	for i := range 8 {
-		k[7-i] = byte(u >> (8 * i))
-		k[15-i] = byte(j >> (8 * i))
-	}
-	return string(k[:])
-}
+func userKey(u id.User, j id.Job) string { return table.Pair(int64(u), int64(j)) }
