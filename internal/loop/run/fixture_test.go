@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,13 @@ type counting struct {
 	signals          []string
 	hide             map[engine.AttemptID]bool // left out of listings
 	extra            []engine.Status           // put into them
+}
+
+// asked returns what was asked so far.
+func (c *counting) asked() (lists int, starts []engine.Allocation, stopped, removed []engine.AttemptID, signals []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists, slices.Clone(c.starts), slices.Clone(c.stopped), slices.Clone(c.removed), slices.Clone(c.signals)
 }
 
 func (c *counting) List(ctx context.Context) ([]engine.Status, error) {

@@ -94,11 +94,12 @@ func TestUnavailableEndsNothing(t *testing.T) {
 			t.Errorf("lost %v, observed %v", b.runner.Lost(), b.port.Done("job.observed"))
 		}
 		// the watch and the listing try once a second each
-		if most := 2*50*60 + 200; b.engine.lists > most {
-			t.Errorf("%d listings in 50 minutes, at most %d are expected", b.engine.lists, most)
+		lists, _, stopped, removed, signals := b.engine.asked()
+		if most := 2*50*60 + 200; lists > most {
+			t.Errorf("%d listings in 50 minutes, at most %d are expected", lists, most)
 		}
-		if len(b.engine.stopped)+len(b.engine.removed)+len(b.engine.signals) != 0 {
-			t.Errorf("stopped %v removed %v", b.engine.stopped, b.engine.removed)
+		if len(stopped)+len(removed)+len(signals) != 0 {
+			t.Errorf("stopped %v removed %v", stopped, removed)
 		}
 		b.fleet.SetDown(false)
 		b.pass(5 * time.Second)
@@ -147,9 +148,9 @@ func TestMissingTwiceIsGone(t *testing.T) {
 			b.engine.hide[b.attempt(gone, 1)] = true
 			b.engine.hide[b.attempt(once, 1)] = is
 		}
-		lists := b.engine.lists
+		lists, _, _, _, _ := b.engine.asked()
 		hide(true)
-		for b.engine.lists == lists {
+		for now := lists; now == lists; now, _, _, _, _ = b.engine.asked() {
 			b.pass(100 * time.Millisecond)
 		}
 		b.state(gone, "running")
