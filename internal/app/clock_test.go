@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,18 @@ func TestWorldClock(t *testing.T) {
 		}
 		if words := c.Words(); (words == "ok") != tt.ok || !tt.ok && !strings.Contains(words, "jumped ahead by 23h59m59s") {
 			t.Errorf("%s: says %q", tt.name, words)
+		}
+	}
+}
+
+// However many ask whether the server is ready, the database is asked once a second.
+func TestOnceASecond(t *testing.T) {
+	now, asked := int64(1), 0
+	f := onceASecond(func() int64 { return now }, func(context.Context) error { asked++; return nil })
+	for _, step := range []struct{ after, want int64 }{{0, 1}, {5e8, 1}, {5e8 - 1, 1}, {1, 2}, {0, 2}} {
+		now += step.after
+		if err := f(t.Context()); err != nil || int64(asked) != step.want {
+			t.Errorf("after %d ns: asked %d times (%v), want %d", now, asked, err, step.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"croft.dev/croft/internal/config"
@@ -42,6 +43,7 @@ type loops struct {
 	expire    expire.Loop
 	meter     meter.Loop
 	groups    groups.Loop
+	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
 func (s *server) newLoops() *loops {
@@ -142,8 +144,12 @@ func (l *loops) progress(k id.Job) string {
 
 // reused has the bindings looked at as soon as a request shows one to be wrong.
 func (l *loops) reused(u tenancy.User, now string) {
+	if !l.looking.CompareAndSwap(false, true) {
+		return // one look sees them all
+	}
 	l.s.Log.Warn("a uid has another name now", "user", u.Name, "uid", u.UID, "name", now)
 	go func() {
+		defer l.looking.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := l.groups.Once(ctx); err != nil {

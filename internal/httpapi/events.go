@@ -50,13 +50,16 @@ func (c *call) eventStream() error {
 	if _, err := c.Reader.Events(c.r.Context(), c.p, q); err != nil {
 		return err // while there still is a status to say it with
 	}
+	long, stop, err := c.long()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	conn, err := websocket.Accept(c.w, c.r, nil)
 	if err != nil {
 		return fault.Invalid("upgrade", "events are streamed over a WebSocket")
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed properly before, where that was possible
-	long, stop := c.long()
-	defer stop()
 	ctx := conn.CloseRead(long)
 	if err := c.sendEvents(ctx, conn, q); err != nil && ctx.Err() == nil {
 		_ = conn.Close(websocket.StatusInternalError, c.problem(c.r, c.w.Header().Get(requestID), err).Title)

@@ -41,14 +41,17 @@ func (c *call) exec() error {
 	if err != nil {
 		return err
 	}
+	ctx, stop, err := c.long()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	conn, err := websocket.Accept(c.w, c.r, nil)
 	if err != nil {
 		return fault.New(codes.Invalid, "exec is spoken over a WebSocket")
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed properly before, where that was possible
 	conn.SetReadLimit(maxMessage)
-	ctx, stop := c.long()
-	defer stop()
 	attempt := id.Attempt{Job: j.ID, N: j.Attempt.N}.Engine(c.Sequencer.World().Site.Instance)
 	session := &execSession{conn: conn}
 	result := session.run(ctx, c.Engine, engine.AttemptID(attempt), req, size, func(err error) string { return c.execError(err) })

@@ -127,11 +127,14 @@ func (c *call) job() (v1.Job, error) {
 // wait returns when the job has come so far, or the time is up, or the server
 // stops; what came of it is for the answer to say.
 func (c *call) wait(name, until string, timeout time.Duration) error {
-	long, stop := c.long()
+	long, stop, err := c.long()
+	if err != nil {
+		return err
+	}
 	defer stop()
 	ctx, cancel := context.WithTimeout(long, timeout)
 	defer cancel()
-	err := c.until(ctx, func() (bool, error) { return c.Reader.Reached(c.r.Context(), c.p, name, until) })
+	err = c.until(ctx, func() (bool, error) { return c.Reader.Reached(c.r.Context(), c.p, name, until) })
 	if ctx.Err() != nil {
 		return nil
 	}

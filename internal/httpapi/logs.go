@@ -75,7 +75,10 @@ func (c *call) logs() error {
 	if req.attempt > j.Attempt.N && (!req.Follow || j.State == workload.Ended) {
 		return fault.New(codes.NotFound, "job %d has no attempt %d", j.ID, req.attempt)
 	}
-	ctx, stop := c.long()
+	ctx, stop, err := c.long()
+	if err != nil {
+		return err
+	}
 	defer stop()
 	s := &logStream{call: c, name: name, req: req, out: &frames{w: c.w, follow: req.Follow}}
 	if err := s.run(ctx, j); err != nil {

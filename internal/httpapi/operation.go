@@ -163,15 +163,18 @@ func (c *call) write(status int, v any) error {
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
 // long is the context of a request that may go on: it ends with the server too, and
-// with the right that it was let in by.
-func (c *call) long() (context.Context, context.CancelFunc) {
+// with the right that it was let in by. A user may have only so many.
+func (c *call) long() (context.Context, context.CancelFunc, error) {
+	if err := c.held.take(c.p.User); err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	stop := context.AfterFunc(c.closing, cancel)
 	go func() {
 		defer cancel()
 		_ = c.until(ctx, c.withdrawn) // its only error is ctx's
 	}()
-	return ctx, func() { stop(); cancel() }
+	return ctx, func() { stop(); cancel(); c.held.release(c.p.User) }, nil
 }
 
 // withdrawn reports whether the caller was blocked, got another role or lost the

@@ -83,6 +83,7 @@ type Server struct {
 	close    context.CancelFunc
 	requests atomic.Int64 // numbers requests, for the log
 	failures failures
+	held     held
 }
 
 // New returns a Server.
