@@ -89,3 +89,15 @@ func (v Verdict) Fault() *fault.Error {
 	}
 	return f
 }
+
+// Kept is a refusal's verdict as it is stored.
+type Kept struct {
+	Reasons []fault.Reason
+	Remedy  *fault.Remedy
+}
+
+// Accepted is the result of an accepted submission.
+type Accepted struct {
+	Job     *workload.Job
+	Verdict Verdict
+}

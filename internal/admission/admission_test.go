@@ -8,6 +8,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
@@ -39,7 +40,7 @@ func TestBillingModes(t *testing.T) {
 				if diff := cmp.Diff(map[string]string{"time": "52m"}, out.Fault.Remedy.Set); diff != "" {
 					t.Errorf("remedy (-want +got)\n%s", diff)
 				}
-			} else if j := out.Result.(world.Accepted).Job; j.Deposit.String() != tt.deposit {
+			} else if j := out.Result.(admission.Accepted).Job; j.Deposit.String() != tt.deposit {
 				t.Errorf("deposit %s", j.Deposit)
 			}
 			if b := l.w.Ledger.Balance(ledger.Unfunded(1)); b.String() != tt.unfunded {
@@ -65,7 +66,7 @@ func TestRemedies(t *testing.T) {
 		"a price that rises in an hour": {
 			"enforce", 2 * money.Credit,
 			func(t *testing.T, l *lab) {
-				l.must(t, world.PricePut{From: l.now + hour, CPU: 20_000, Mem: 2_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: 2_000_000}}})
+				l.must(t, command.PricePut{From: l.now + hour, CPU: 20_000, Mem: 2_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: 2_000_000}}})
 			},
 			func(s *workload.Spec) {}, codes.Funds, map[string]string{"time": "1h22m"}, // 1.144 + 0.856 at 2.288 an hour
 		},
@@ -81,27 +82,27 @@ func TestRemedies(t *testing.T) {
 		"no money at all": {"enforce", 0, nil, func(s *workload.Spec) {}, codes.Funds, nil},
 		"a limit below what runs at all": {
 			"off", 0, func(t *testing.T, l *lab) {
-				l.must(t, world.LimitPut{Account: "nlp", Resource: limits.Mem, Max: 1 << 20})
+				l.must(t, command.LimitPut{Account: "nlp", Resource: limits.Mem, Max: 1 << 20})
 			},
 			func(s *workload.Spec) {}, codes.LimitMemory, nil,
 		},
 		"a limit on the only model": {
-			"off", 0, func(t *testing.T, l *lab) { l.must(t, world.LimitPut{Account: "nlp", Resource: "gpu:a100", Max: 2}) },
+			"off", 0, func(t *testing.T, l *lab) { l.must(t, command.LimitPut{Account: "nlp", Resource: "gpu:a100", Max: 2}) },
 			func(s *workload.Spec) { s.GPU = 3 }, codes.LimitDevices, map[string]string{"gpu": "2"},
 		},
 		"several fields": {
 			"off", 0, func(t *testing.T, l *lab) {
-				l.must(t, world.LimitPut{User: "ada", Resource: limits.Time, Max: 90 * minute})
+				l.must(t, command.LimitPut{User: "ada", Resource: limits.Time, Max: 90 * minute})
 			},
 			func(s *workload.Spec) { s.GPU, s.CPU = 9, 70_000 }, codes.DevicesNeverFit, map[string]string{"gpu": "4", "cpu": "64", "time": "1h30m"},
 		},
 		"nothing in the spec helps": {
-			"off", 0, func(t *testing.T, l *lab) { l.must(t, world.LimitPut{Resource: limits.Running, Max: 0}) },
+			"off", 0, func(t *testing.T, l *lab) { l.must(t, command.LimitPut{Resource: limits.Running, Max: 0}) },
 			func(s *workload.Spec) {}, codes.LimitRunning, nil,
 		},
 		"no price": {
 			"enforce", money.Credit, func(t *testing.T, l *lab) {
-				l.must(t, world.PricePut{CPU: 1, Devices: []catalog.ModelRate{{Model: "h100", Rate: 1}}})
+				l.must(t, command.PricePut{CPU: 1, Devices: []catalog.ModelRate{{Model: "h100", Rate: 1}}})
 			},
 			func(s *workload.Spec) {}, codes.PriceMissing, nil,
 		},
@@ -133,8 +134,8 @@ func TestRemedies(t *testing.T) {
 // that fits; what fits starts.
 func TestMaintenance(t *testing.T) {
 	l := newLab(t, "off", 0)
-	l.must(t, world.MaintenancePut{Node: "gpu1", From: l.now + 90*minute, To: l.now + 3*hour, Reason: "new fans"})
-	j := l.submit(t, example()).Result.(world.Accepted).Job // two hours
+	l.must(t, command.MaintenancePut{Node: "gpu1", From: l.now + 90*minute, To: l.now + 3*hour, Reason: "new fans"})
+	j := l.submit(t, example()).Result.(admission.Accepted).Job // two hours
 	v := l.w.View(l.now)
 	why, req, err := admission.Why(v, j)
 	if err != nil || len(why.Reasons) != 1 || why.Reasons[0].Code != codes.Maintenance || why.Reasons[0].Never {
@@ -149,8 +150,8 @@ func TestMaintenance(t *testing.T) {
 	}
 	short := example()
 	short.Time = 90 * minute
-	k := l.submit(t, short).Result.(world.Accepted).Job
-	l.must(t, world.JobStart{Job: k.ID})
+	k := l.submit(t, short).Result.(admission.Accepted).Job
+	l.must(t, command.JobStart{Job: k.ID})
 	if got, _ := l.w.Workload.Jobs.Get(k.ID); got.State != workload.Starting {
 		t.Errorf("what fits is %s", got.State)
 	}
@@ -162,22 +163,22 @@ func TestStanding(t *testing.T) {
 		cmd  world.Command
 		code codes.Reason
 	}{
-		"a blocked user":     {world.UserPut{Name: "ada", Blocked: ptr(true)}, codes.UserBlocked},
-		"a reused uid":       {world.UserPut{Name: "ada", Warning: ptr("uid 7 now belongs to eve")}, codes.UserBlocked},
-		"a closed account":   {world.AccountPut{Name: "nlp", Closed: ptr(true)}, codes.AccountClosed},
-		"no longer a member": {world.MemberPut{Account: "nlp", User: "ada"}, codes.AccountUnknown},
+		"a blocked user":     {command.UserPut{Name: "ada", Blocked: ptr(true)}, codes.UserBlocked},
+		"a reused uid":       {command.UserPut{Name: "ada", Warning: ptr("uid 7 now belongs to eve")}, codes.UserBlocked},
+		"a closed account":   {command.AccountPut{Name: "nlp", Closed: ptr(true)}, codes.AccountClosed},
+		"no longer a member": {command.MemberPut{Account: "nlp", User: "ada"}, codes.AccountUnknown},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, "off", 0)
-			j := l.submit(t, example()).Result.(world.Accepted).Job
+			j := l.submit(t, example()).Result.(admission.Accepted).Job
 			l.must(t, tt.cmd)
 			v := l.w.View(l.now)
 			why, _, err := admission.Why(v, j)
 			if err != nil || why.Admit || len(why.Reasons) != 1 || why.Reasons[0].Code != tt.code || v.Eligible(j) {
 				t.Fatalf("%+v %v", why.Reasons, err)
 			}
-			if out, _ := l.do(system, world.JobStart{Job: j.ID}); !out.Event.Skip {
+			if out, _ := l.do(system, command.JobStart{Job: j.ID}); !out.Event.Skip {
 				t.Error("it was started all the same")
 			}
 		})
@@ -190,7 +191,7 @@ func ptr[T any](v T) *T { return &v }
 // are filled in only where there is one answer.
 func TestResolve(t *testing.T) {
 	l := newLab(t, "off", 0)
-	l.must(t, world.AccountPut{Create: true, Name: "secret"})
+	l.must(t, command.AccountPut{Create: true, Name: "secret"})
 	u, _ := l.w.Tenancy.User("ada")
 	tests := map[string]struct {
 		spec  workload.Spec

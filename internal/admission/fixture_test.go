@@ -7,6 +7,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
@@ -35,22 +36,22 @@ type lab struct {
 
 func newLab(t fataler, billing string, funds money.Micros) *lab {
 	l := &lab{w: world.New(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano()}
-	l.must(t, world.SitePut{
+	l.must(t, command.SitePut{
 		Site:       world.Site{Instance: "test", PlanDepth: 20, MountRoots: []string{"/data"}, MaxGrace: hour, DefCPU: 1000, DefMem: gib, DefWall: hour},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}, {Name: "fast", Factor: 2000, Priority: 10, MaxWall: 10 * hour}},
 	})
-	inv := world.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 * gib, Ready: true}}}
+	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 * gib, Ready: true}}}
 	for i := range 4 {
 		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true})
 	}
 	l.must(t, inv)
-	l.must(t, world.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
-	l.must(t, world.UserPut{Create: true, Name: "ada"})
-	l.must(t, world.AccountPut{Create: true, Name: "nlp", Billing: &billing})
-	l.must(t, world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	l.must(t, command.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
+	l.must(t, command.UserPut{Create: true, Name: "ada"})
+	l.must(t, command.AccountPut{Create: true, Name: "nlp", Billing: &billing})
+	l.must(t, command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
 	if funds > 0 {
-		l.must(t, world.GrantGive{Account: "nlp", Amount: funds, Source: "DFG"})
+		l.must(t, command.GrantGive{Account: "nlp", Amount: funds, Source: "DFG"})
 	}
 	return l
 }
@@ -88,7 +89,7 @@ func (l *lab) ada() access.Principal {
 // submit is what the world comes to for ada's spec.
 func (l *lab) submit(t fataler, spec workload.Spec) world.Outcome {
 	t.Helper()
-	out, err := l.do(l.ada(), world.Submit{Spec: spec})
+	out, err := l.do(l.ada(), command.Submit{Spec: spec})
 	if err != nil {
 		t.Fatalf("submit: %v", err)
 	}

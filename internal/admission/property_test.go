@@ -12,18 +12,18 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // drawLab is a lab with random money, limits, prices to come and jobs.
 func drawLab(t *rapid.T) *lab {
 	l := newLab(t, rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"), money.Micros(rapid.Int64Range(0, 30).Draw(t, "funds"))*money.Credit/2)
 	for range rapid.IntRange(0, 4).Draw(t, "limits") {
-		c := world.LimitPut{Resource: rapid.SampledFrom([]limits.Resource{"cpu", "mem", "gpu", "gpu:a100", "running", "submitted", "time"}).Draw(t, "resource")}
+		c := command.LimitPut{Resource: rapid.SampledFrom([]limits.Resource{"cpu", "mem", "gpu", "gpu:a100", "running", "submitted", "time"}).Draw(t, "resource")}
 		c.Account = rapid.SampledFrom([]string{"", "nlp"}).Draw(t, "of account")
 		c.User = rapid.SampledFrom([]string{"", "ada"}).Draw(t, "of user")
 		most := map[limits.Resource]int64{"cpu": 70_000, "mem": 600 * gib, "time": 50 * hour}[c.Resource]
@@ -34,16 +34,16 @@ func drawLab(t *rapid.T) *lab {
 		l.must(t, c)
 	}
 	if rapid.Bool().Draw(t, "dearer") {
-		l.must(t, world.PricePut{From: l.now + rapid.Int64Range(1, 5*hour).Draw(t, "from"), CPU: 30_000, Mem: 900, Devices: []catalog.ModelRate{{Model: "a100", Rate: 3_000_000}}})
+		l.must(t, command.PricePut{From: l.now + rapid.Int64Range(1, 5*hour).Draw(t, "from"), CPU: 30_000, Mem: 900, Devices: []catalog.ModelRate{{Model: "a100", Rate: 3_000_000}}})
 	}
 	if rapid.Bool().Draw(t, "maintenance") {
 		from := l.now + rapid.Int64Range(0, 5*hour).Draw(t, "begins")
-		l.must(t, world.MaintenancePut{Node: "gpu1", From: from, To: from + hour})
+		l.must(t, command.MaintenancePut{Node: "gpu1", From: from, To: from + hour})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "jobs") {
 		out := l.submit(t, drawSpec(t))
-		if a, ok := out.Result.(world.Accepted); ok && rapid.Bool().Draw(t, "start") {
-			l.must(t, world.JobStart{Job: a.Job.ID})
+		if a, ok := out.Result.(admission.Accepted); ok && rapid.Bool().Draw(t, "start") {
+			l.must(t, command.JobStart{Job: a.Job.ID})
 		}
 	}
 	return l
@@ -88,7 +88,7 @@ func TestQuoteIsWhatSubmitDoes(t *testing.T) {
 			}
 			return
 		}
-		got, ok := out.Result.(world.Accepted)
+		got, ok := out.Result.(admission.Accepted)
 		if !ok {
 			t.Fatalf("the quote was admitted, submission: %v", out.Fault)
 		}
@@ -191,7 +191,7 @@ func oneMore(spec, before workload.Spec, r *fault.Remedy) (workload.Spec, bool) 
 func TestWhyIsWhatStartDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLab(t)
-		accepted, ok := l.submit(t, drawSpec(t)).Result.(world.Accepted)
+		accepted, ok := l.submit(t, drawSpec(t)).Result.(admission.Accepted)
 		if !ok {
 			t.Skip("refused")
 		}
@@ -212,7 +212,7 @@ func TestWhyIsWhatStartDoes(t *testing.T) {
 				t.Fatalf("remedy %v: %v %v", r.Set, verdict.Reasons, err)
 			}
 		}
-		out, err := l.do(system, world.JobStart{Job: accepted.Job.ID})
+		out, err := l.do(system, command.JobStart{Job: accepted.Job.ID})
 		if err != nil {
 			t.Fatal(err)
 		}

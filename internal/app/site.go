@@ -8,6 +8,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/loop"
@@ -15,8 +16,8 @@ import (
 )
 
 // siteOf is the configuration as the world holds it.
-func siteOf(c config.Config, instance string) world.SitePut {
-	cmd := world.SitePut{Site: world.Site{
+func siteOf(c config.Config, instance string) command.SitePut {
+	cmd := command.SitePut{Site: world.Site{
 		Instance: instance, MountRoots: c.Mounts, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time),
 		NeedUID: c.Engine.Kind == config.EngineCRI,
@@ -56,7 +57,7 @@ func settle(ctx context.Context, port loop.Port, m machine, c config.Config, ins
 		if !ok {
 			return fault.Invalid("admins", "the machine has no user %s", name)
 		}
-		cmd := world.UserPut{Create: !exists, Name: name, Role: &role}
+		cmd := command.UserPut{Create: !exists, Name: name, Role: &role}
 		if !exists {
 			cmd.UID = &uid
 		}

@@ -44,6 +44,10 @@ var layers = []layer{
 		why: "a decision depends only on what it is given: only packages before it in the domain's order, leaves and wire types",
 	},
 	{
+		name: "command", packages: []string{"internal/command"}, may: []string{"domain", "leaves", "wire"},
+		why: "commands are what transports and loops ask for; whoever reads or stores needs to know none",
+	},
+	{
 		name: "clock", packages: []string{"internal/clock"},
 		why: "it is time alone; the domain is told the time and doesn't ask",
 	},
@@ -84,17 +88,17 @@ var layers = []layer{
 	},
 	{
 		name: "loops' tests", packages: []string{"internal/loop/looptest"},
-		may: []string{"internal/loop", "internal/loop/inventory", "internal/engine", "internal/engine/sim", "internal/clock", "domain", "leaves"},
+		may: []string{"internal/loop", "internal/loop/inventory", "internal/engine", "internal/engine/sim", "internal/clock", "command", "domain", "leaves"},
 		why: "it stands in for the server in tests of the loops",
 	},
 	{
 		name: "loops", packages: []string{"internal/loop", "internal/loop/..."},
-		may: []string{"internal/loop", "internal/engine", "domain", "leaves", "api/v1/codes"},
+		may: []string{"internal/loop", "internal/engine", "command", "domain", "leaves", "api/v1/codes"},
 		why: "a loop sees snapshots and proposes commands: it knows neither database nor sequencer, no other loop, and of an engine only the interface",
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{

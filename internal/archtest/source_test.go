@@ -12,7 +12,7 @@ import (
 const (
 	wantLines  = 500
 	maxLines   = 600
-	worldLines = 1500
+	worldLines = 600
 )
 
 // exception is a place that may break a rule. in is a file, or a file and a name in

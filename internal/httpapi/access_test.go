@@ -9,10 +9,10 @@ import (
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/tenancy"
-	"croft.dev/croft/internal/world"
 )
 
 // Every operation must say which action it needs, and the action must be one that
@@ -92,7 +92,7 @@ func attempts() map[string]attempt {
 		"setAccount":    {fixed("/v1/accounts/nlp", v1.AccountPatch{}), []string{"mia", "root"}},
 		"setMember":     {fixed("/v1/accounts/nlp/members/zoe2", memberRole{"viewer"}), []string{"mia", "root"}},
 		"removeMember": {func(h *harness, _ int) (string, any) {
-			h.as("root", world.MemberPut{Account: "nlp", User: "zoe2", Role: "viewer"})
+			h.as("root", command.MemberPut{Account: "nlp", User: "zoe2", Role: "viewer"})
 			return "/v1/accounts/nlp/members/zoe2", nil
 		}, []string{"mia", "root"}},
 		"statement":   {fixed("/v1/accounts/nlp/statement", nil), sees},
@@ -103,7 +103,7 @@ func attempts() map[string]attempt {
 		"listTokens":  {fixed("/v1/users/ada/tokens", nil), []string{"ada", "root"}},
 		"createToken": {fixed("/v1/users/ada/tokens", v1.TokenRequest{Name: "laptop"}), []string{"ada", "root"}},
 		"revokeToken": {func(h *harness, _ int) (string, any) {
-			row := h.system(world.TokenPut{User: "ada", Name: "x", Hash: "x"}).Result.(tenancy.Token)
+			row := h.system(command.TokenPut{User: "ada", Name: "x", Hash: "x"}).Result.(tenancy.Token)
 			return "/v1/users/ada/tokens/" + strconv.Itoa(int(row.ID)), nil
 		}, []string{"ada", "root"}},
 
@@ -114,7 +114,7 @@ func attempts() map[string]attempt {
 		"listLimits": {fixed("/v1/limits?account=nlp", nil), sees},
 		"setLimit":   {fixed("/v1/limits", v1.Limit{Account: "nlp", Resource: "gpu", Max: "100"}), runs},
 		"removeLimit": {func(h *harness, _ int) (string, any) {
-			row := h.system(world.LimitPut{Account: "vision", Resource: limits.GPU, Max: 9}).Result.(limits.Limit)
+			row := h.system(command.LimitPut{Account: "vision", Resource: limits.GPU, Max: 9}).Result.(limits.Limit)
 			return "/v1/limits/" + strconv.Itoa(int(row.ID)), nil
 		}, runs},
 		"verifyLedger":  {fixed("/v1/ledger/verify", nil), []string{"otto", "olga", "root"}},
@@ -127,7 +127,7 @@ func attempts() map[string]attempt {
 		"listMaintenance": {fixed("/v1/maintenance", nil), all},
 		"planMaintenance": {fixed("/v1/maintenance", v1.Maintenance{Node: "*", From: when, To: when.Add(time.Hour)}), runs},
 		"cancelMaintenance": {func(h *harness, _ int) (string, any) {
-			row := h.system(world.MaintenancePut{Node: "*", From: when.UnixNano(), To: when.UnixNano() + hour}).Result.(placement.Maintenance)
+			row := h.system(command.MaintenancePut{Node: "*", From: when.UnixNano(), To: when.UnixNano() + hour}).Result.(placement.Maintenance)
 			return "/v1/maintenance/" + strconv.Itoa(int(row.ID)), nil
 		}, runs},
 		"listPartitions": {fixed("/v1/partitions", nil), all},
@@ -139,7 +139,7 @@ func attempts() map[string]attempt {
 // isn't the caller's; success may also be a conflict or a missing upgrade.
 func TestEveryOperationAsEverybody(t *testing.T) {
 	h := newHarness(t)
-	h.system(world.UserPut{Create: true, Name: "zoe2"})
+	h.system(command.UserPut{Create: true, Name: "zoe2"})
 	oracle := attempts()
 	n := 0
 	for _, op := range operations() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	v1 "croft.dev/croft/api/v1"
-	"croft.dev/croft/internal/world"
+	"croft.dev/croft/internal/command"
 )
 
 // What must not work, and how it is answered.
@@ -21,7 +21,7 @@ func TestAttacks(t *testing.T) {
 	h.tokens["forged"] = tokenPrefix + strings.Repeat("A", 48)
 	h.tokens["blocked"] = h.token("zoe", 0)
 	yes := true
-	h.as("root", world.UserPut{Name: "zoe", Blocked: &yes})
+	h.as("root", command.UserPut{Name: "zoe", Blocked: &yes})
 	h.pass(2 * 3600e9)
 	spec := func(change func(*v1.JobSpec)) v1.JobSpec {
 		s := example()

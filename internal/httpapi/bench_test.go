@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/world"
 )
@@ -54,11 +55,11 @@ func waiting(b *testing.B, h *harness, n int) *world.World {
 	}
 	root, _ := enough.Tenancy.User("root")
 	put(func(w *world.World) (world.Outcome, error) {
-		return world.AccountPut{Name: "nlp", Billing: &showback}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(root.ID)})
+		return command.AccountPut{Name: "nlp", Billing: &showback}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(root.ID)})
 	})
 	for range n {
 		put(func(w *world.World) (world.Outcome, error) {
-			return world.Submit{Spec: spec}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(ada.ID)})
+			return command.Submit{Spec: spec}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(ada.ID)})
 		})
 	}
 	return enough
@@ -106,7 +107,7 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Run(fmt.Sprintf("decide/%d waiting", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.Do(b.Context(), sequencer.Actor{User: ada.ID}, world.Submit{Spec: spec}, sequencer.Key{}); err != nil {
+				if _, err := d.Do(b.Context(), sequencer.Actor{User: ada.ID}, command.Submit{Spec: spec}, sequencer.Key{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -132,8 +133,8 @@ func BenchmarkDurable(b *testing.B) {
 			h := newHarness(b)
 			uid := int64(os.Getuid())
 			showback := "showback"
-			h.as("root", world.UserPut{Name: "ada", UID: &uid})
-			h.as("root", world.AccountPut{Name: "nlp", Billing: &showback})
+			h.as("root", command.UserPut{Name: "ada", UID: &uid})
+			h.as("root", command.AccountPut{Name: "nlp", Billing: &showback})
 			h.people.names[uid] = "ada"
 			path := filepath.Join(b.TempDir(), "croft.sock")
 			l, err := net.Listen("unix", path)

@@ -20,9 +20,9 @@ import (
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/tenancy"
-	"croft.dev/croft/internal/world"
 )
 
 var update = flag.Bool("update", false, "write the golden answers anew")
@@ -336,7 +336,7 @@ func TestUnixSocket(t *testing.T) {
 	}{
 		{"a uid without a name", func() {}, codes.Denied, "no name"},
 		{"nobody of Croft's", func() { h.people.names[uid] = "ada" }, codes.Denied, "croft user add ada"},
-		{"bound", func() { h.as("root", world.UserPut{Name: "ada", UID: &uid}) }, "", ""},
+		{"bound", func() { h.as("root", command.UserPut{Name: "ada", UID: &uid}) }, "", ""},
 		{"the uid was given to another", func() { h.people.names[uid] = "eve" }, codes.Denied, "--rebind"},
 		{"the machine can't be asked", func() { h.people.err = errors.New("sssd is away") }, codes.Unavailable, "try again"},
 		{"all is well again", func() { h.people.names[uid], h.people.err = "ada", nil }, "", ""},
@@ -462,12 +462,12 @@ func TestOpenAPIIsCurrent(t *testing.T) {
 func TestLongRequestsEndWithTheRight(t *testing.T) {
 	operator := "operator"
 	for name, withdraw := range map[string]func(h *harness){
-		"blocked":      func(h *harness) { yes := true; h.as("root", world.UserPut{Name: "ada", Blocked: &yes}) },
-		"another role": func(h *harness) { h.as("root", world.UserPut{Name: "ada", Role: &operator}) },
+		"blocked":      func(h *harness) { yes := true; h.as("root", command.UserPut{Name: "ada", Blocked: &yes}) },
+		"another role": func(h *harness) { h.as("root", command.UserPut{Name: "ada", Role: &operator}) },
 		"token revoked": func(h *harness) {
 			for k, token := range h.seq.World().Tenancy.Tokens.All() {
 				if u, _ := h.seq.World().Tenancy.User("ada"); token.User == u.ID {
-					h.as("ada", world.TokenRevoke{User: "ada", Token: k})
+					h.as("ada", command.TokenRevoke{User: "ada", Token: k})
 				}
 			}
 		},

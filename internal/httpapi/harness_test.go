@@ -17,6 +17,7 @@ import (
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
@@ -115,12 +116,12 @@ func newHarness(t testing.TB) *harness {
 }
 
 func (h *harness) furnish() {
-	h.system(world.SitePut{
+	h.system(command.SitePut{
 		Site:       world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})
-	inv := world.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
+	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range 4 {
 		inv.Devices = append(inv.Devices, placement.Device{
 			UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true,
@@ -130,17 +131,17 @@ func (h *harness) furnish() {
 	for _, u := range []struct{ name, role string }{
 		{"root", "admin"}, {"olga", "operator"}, {"otto", "auditor"}, {"ada", "user"}, {"mia", "user"}, {"ben", "user"}, {"zoe", "user"},
 	} {
-		h.system(world.UserPut{Create: true, Name: u.name, Role: &u.role})
+		h.system(command.UserPut{Create: true, Name: u.name, Role: &u.role})
 		h.tokens[u.name] = h.token(u.name, 0)
 	}
 	enforce := "enforce"
-	h.as("root", world.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
-	h.as("root", world.AccountPut{Create: true, Name: "nlp", Billing: &enforce})
-	h.as("root", world.AccountPut{Create: true, Name: "vision", Parent: "nlp"})
-	h.as("root", world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
-	h.as("root", world.MemberPut{Account: "nlp", User: "mia", Role: "manager"})
-	h.as("root", world.MemberPut{Account: "vision", User: "ben", Role: "member"})
-	h.as("root", world.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
+	h.as("root", command.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
+	h.as("root", command.AccountPut{Create: true, Name: "nlp", Billing: &enforce})
+	h.as("root", command.AccountPut{Create: true, Name: "vision", Parent: "nlp"})
+	h.as("root", command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	h.as("root", command.MemberPut{Account: "nlp", User: "mia", Role: "manager"})
+	h.as("root", command.MemberPut{Account: "vision", User: "ben", Role: "member"})
+	h.as("root", command.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
 }
 
 // token makes a personal token of a user; expires in ns, 0 never.
@@ -150,7 +151,7 @@ func (h *harness) token(user string, expires int64) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.system(world.TokenPut{User: user, Name: "test", Hash: hashToken(secret), Expires: expires})
+	h.system(command.TokenPut{User: user, Name: "test", Hash: hashToken(secret), Expires: expires})
 	return secret
 }
 
@@ -177,12 +178,12 @@ func (h *harness) as(user string, cmd world.Command) sequencer.Answer {
 func (h *harness) start(job string) {
 	h.t.Helper()
 	k, _ := id.ParseJob(job)
-	h.system(world.JobStart{Job: k, Image: "sha256:1"})
+	h.system(command.JobStart{Job: k, Image: "sha256:1"})
 	j, ok := h.seq.World().Workload.Jobs.Get(k)
 	if !ok || j.State != "starting" {
 		h.t.Fatalf("job %s didn't start", job)
 	}
-	h.system(world.JobObserved{Job: k, N: j.Attempt.N, Running: true, Started: h.now.Load()})
+	h.system(command.JobObserved{Job: k, N: j.Attempt.N, Running: true, Started: h.now.Load()})
 }
 
 // end lets a job's program exit.
@@ -190,7 +191,7 @@ func (h *harness) end(job string, code int32) {
 	h.t.Helper()
 	k, _ := id.ParseJob(job)
 	j, _ := h.seq.World().Workload.Jobs.Get(k)
-	h.system(world.JobObserved{Job: k, N: j.Attempt.N, Exited: true, Finished: h.now.Load(), ExitCode: code})
+	h.system(command.JobObserved{Job: k, N: j.Attempt.N, Exited: true, Finished: h.now.Load(), ExitCode: code})
 }
 
 // pass moves the clock.

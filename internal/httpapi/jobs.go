@@ -10,6 +10,8 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
@@ -54,14 +56,14 @@ func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
 		return v1.Job{}, err
 	}
 	sum := sha256.Sum256(c.body)
-	got, err := c.do(world.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone})
+	got, err := c.do(command.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone})
 	if err != nil {
 		return v1.Job{}, err
 	}
 	if got.Replayed != nil {
 		return c.submittedBefore(*got.Replayed)
 	}
-	accepted, ok := got.Result.(world.Accepted)
+	accepted, ok := got.Result.(admission.Accepted)
 	if !ok {
 		return v1.Job{}, unexpected(got)
 	}
@@ -163,7 +165,7 @@ func (c *call) stop(in v1.StopRequest) (v1.Job, error) {
 	if j.State == workload.Ended {
 		return v1.Job{}, fault.New(codes.Conflict, "job %d has ended already", j.ID)
 	}
-	if _, err := c.do(world.JobStop{Job: j.ID, Now: in.Now}); err != nil {
+	if _, err := c.do(command.JobStop{Job: j.ID, Now: in.Now}); err != nil {
 		return v1.Job{}, err
 	}
 	return c.Reader.Job(c.r.Context(), c.p, name)

@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/placement"
-	"croft.dev/croft/internal/world"
 )
 
 func (c *call) status() (v1.Status, error) { return c.Reader.Status(c.p), nil }
@@ -13,14 +13,14 @@ func (c *call) status() (v1.Status, error) { return c.Reader.Status(c.p), nil }
 func (c *call) nodes() (v1.Page[v1.Node], error) { return page(c.Reader.Nodes(c.p), nil) }
 
 func (c *call) drain(in v1.DrainRequest) (v1.Node, error) {
-	return c.putNode(world.NodeDrain{Node: c.path("name"), Reason: in.Reason})
+	return c.putNode(command.NodeDrain{Node: c.path("name"), Reason: in.Reason})
 }
 
 func (c *call) resume() (v1.Node, error) {
-	return c.putNode(world.NodeDrain{Node: c.path("name"), Resume: true})
+	return c.putNode(command.NodeDrain{Node: c.path("name"), Resume: true})
 }
 
-func (c *call) putNode(cmd world.NodeDrain) (v1.Node, error) {
+func (c *call) putNode(cmd command.NodeDrain) (v1.Node, error) {
 	if _, err := c.do(cmd); err != nil {
 		return v1.Node{}, err
 	}
@@ -43,7 +43,7 @@ func (c *call) planMaintenance(in v1.Maintenance) (v1.Maintenance, error) {
 	if err != nil {
 		return v1.Maintenance{}, err
 	}
-	got, err := c.do(world.MaintenancePut{Node: in.Node, From: from, To: to, Reason: in.Reason})
+	got, err := c.do(command.MaintenancePut{Node: in.Node, From: from, To: to, Reason: in.Reason})
 	if err != nil {
 		return v1.Maintenance{}, err
 	}
@@ -62,7 +62,7 @@ func (c *call) cancelMaintenance() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(world.MaintenancePut{Cancel: id.Maintenance(n)})
+	_, err = c.do(command.MaintenancePut{Cancel: id.Maintenance(n)})
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -14,7 +15,6 @@ import (
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/query"
-	"croft.dev/croft/internal/world"
 )
 
 func (c *call) grants() (v1.Page[v1.Grant], error) {
@@ -41,7 +41,7 @@ func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
 	if err := bad.Err(); err != nil {
 		return v1.Grant{}, err
 	}
-	got, err := c.do(world.GrantGive{Account: in.Account, Amount: amount, Source: in.Source, Start: start, End: end, Subtree: in.Subtree})
+	got, err := c.do(command.GrantGive{Account: in.Account, Amount: amount, Source: in.Source, Start: start, End: end, Subtree: in.Subtree})
 	if err != nil {
 		return v1.Grant{}, err
 	}
@@ -70,7 +70,7 @@ func (c *call) setPrice(in v1.PriceVersion) (v1.PriceVersion, error) {
 	if in.ID != "" || in.By != "" {
 		bad.Add("id", "id and by aren't set here")
 	}
-	cmd := world.PricePut{Partition: in.Partition, CPU: rate(&bad, "cpu", in.CPU), Mem: rate(&bad, "mem", in.Mem)}
+	cmd := command.PricePut{Partition: in.Partition, CPU: rate(&bad, "cpu", in.CPU), Mem: rate(&bad, "mem", in.Mem)}
 	for model, text := range in.GPU {
 		if model == "" || len(model) > 63 {
 			bad.Add("gpu", "names a model that can't be: 1 to 63 characters, or *")
@@ -125,7 +125,7 @@ func (c *call) setLimit(in v1.Limit) (v1.Limit, error) {
 	if err != nil {
 		return v1.Limit{}, fault.Invalid("max", "must be an amount of %s", orWord(in.Resource, "the resource"))
 	}
-	got, err := c.do(world.LimitPut{Account: in.Account, User: in.User, Partition: in.Partition, Resource: resource, Max: most})
+	got, err := c.do(command.LimitPut{Account: in.Account, User: in.User, Partition: in.Partition, Resource: resource, Max: most})
 	if err != nil {
 		return v1.Limit{}, err
 	}
@@ -156,7 +156,7 @@ func (c *call) removeLimit() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(world.LimitPut{Remove: id.Limit(n)})
+	_, err = c.do(command.LimitPut{Remove: id.Limit(n)})
 	return err
 }
 

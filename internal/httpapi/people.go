@@ -8,10 +8,10 @@ import (
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/tenancy"
-	"croft.dev/croft/internal/world"
 )
 
 func (c *call) me() (v1.Me, error) { return c.Reader.Me(c.p), nil }
@@ -24,7 +24,7 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 	if in.Members != nil || in.Balance != nil || in.Usage != nil || in.Grants != nil {
 		return v1.Account{}, fault.Invalid("members", "members, balance, usage and grants aren't set here")
 	}
-	cmd := world.AccountPut{Create: true, Name: in.Name, Parent: in.Parent, Closed: &in.Closed}
+	cmd := command.AccountPut{Create: true, Name: in.Name, Parent: in.Parent, Closed: &in.Closed}
 	if in.Billing != "" {
 		cmd.Billing = &in.Billing
 	}
@@ -38,7 +38,7 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 }
 
 func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
-	if _, err := c.do(world.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed}); err != nil {
+	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed}); err != nil {
 		return v1.Account{}, err
 	}
 	return c.Reader.Account(c.p, c.path("name"))
@@ -54,14 +54,14 @@ func (c *call) setMember(in memberRole) (v1.Member, error) {
 	if in.Role == "" {
 		return v1.Member{}, fault.Invalid("role", "must be viewer, member, manager or owner")
 	}
-	if _, err := c.do(world.MemberPut{Account: account, User: user, Role: in.Role}); err != nil {
+	if _, err := c.do(command.MemberPut{Account: account, User: user, Role: in.Role}); err != nil {
 		return v1.Member{}, err
 	}
 	return c.Reader.Member(c.p, account, user)
 }
 
 func (c *call) removeMember() error {
-	_, err := c.do(world.MemberPut{Account: c.path("name"), User: c.path("user")})
+	_, err := c.do(command.MemberPut{Account: c.path("name"), User: c.path("user")})
 	return err
 }
 
@@ -77,7 +77,7 @@ func (c *call) createUser(in v1.User) (v1.User, error) {
 	if in.Accounts != nil || in.Warning != "" {
 		return v1.User{}, fault.Invalid("accounts", "accounts and warning aren't set here")
 	}
-	cmd := world.UserPut{Create: true, Name: in.Name, UID: in.UID}
+	cmd := command.UserPut{Create: true, Name: in.Name, UID: in.UID}
 	if in.Role != "" {
 		cmd.Role = &in.Role
 	}
@@ -113,7 +113,7 @@ func (c *call) person(name string) (Person, bool, error) {
 
 func (c *call) setUser(in v1.UserPatch) (v1.User, error) {
 	name := c.path("name")
-	cmd := world.UserPut{Name: name, Role: in.Role, Blocked: in.Blocked}
+	cmd := command.UserPut{Name: name, Role: in.Role, Blocked: in.Blocked}
 	if in.Rebind && tenancy.CheckName(name) == nil {
 		who, known, err := c.person(name)
 		if err != nil {
@@ -144,7 +144,7 @@ func (c *call) createToken(in v1.TokenRequest) (v1.Token, error) {
 	if err != nil {
 		return v1.Token{}, err
 	}
-	got, err := c.do(world.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires})
+	got, err := c.do(command.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires})
 	if err != nil {
 		return v1.Token{}, err
 	}
@@ -165,7 +165,7 @@ func (c *call) revokeToken() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(world.TokenRevoke{User: c.path("name"), Token: id.Token(n)})
+	_, err = c.do(command.TokenRevoke{User: c.path("name"), Token: id.Token(n)})
 	return err
 }
 

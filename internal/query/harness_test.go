@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
@@ -62,23 +64,23 @@ func newBench(t testing.TB) *bench {
 }
 
 func (b *bench) furnish() {
-	b.do(0, world.SitePut{
+	b.do(0, command.SitePut{
 		Site:       world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})
 	b.do(0, b.inventory(4))
 	role, enforce := "admin", "enforce"
-	b.do(0, world.UserPut{Create: true, Name: "root", Role: &role})
-	b.do(0, world.UserPut{Create: true, Name: "ada"})
-	b.do(1, world.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
-	b.do(1, world.AccountPut{Create: true, Name: "nlp", Billing: &enforce})
-	b.do(1, world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
-	b.do(1, world.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
+	b.do(0, command.UserPut{Create: true, Name: "root", Role: &role})
+	b.do(0, command.UserPut{Create: true, Name: "ada"})
+	b.do(1, command.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
+	b.do(1, command.AccountPut{Create: true, Name: "nlp", Billing: &enforce})
+	b.do(1, command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	b.do(1, command.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
 }
 
-func (b *bench) inventory(devices int) world.InventoryObserved {
-	inv := world.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
+func (b *bench) inventory(devices int) command.InventoryObserved {
+	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range devices {
 		inv.Devices = append(inv.Devices, placement.Device{
 			UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true,
@@ -103,18 +105,18 @@ func (b *bench) pass(d time.Duration) { b.now.Add(int64(d)) }
 func (b *bench) run(d time.Duration, requeue ...string) id.Job {
 	b.t.Helper()
 	spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "a:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: 2 * hour, Requeue: requeue}
-	k := b.do(2, world.Submit{Spec: spec}).Result.(world.Accepted).Job.ID
-	b.do(0, world.JobStart{Job: k})
+	k := b.do(2, command.Submit{Spec: spec}).Result.(admission.Accepted).Job.ID
+	b.do(0, command.JobStart{Job: k})
 	b.pass(3 * time.Second)
-	b.do(0, world.JobObserved{Job: k, N: 1, Running: true, Started: b.now.Load() - 1e9})
+	b.do(0, command.JobObserved{Job: k, N: 1, Running: true, Started: b.now.Load() - 1e9})
 	b.pass(d)
-	b.do(0, world.Meter{Jobs: []id.Job{k}})
+	b.do(0, command.Meter{Jobs: []id.Job{k}})
 	return k
 }
 
 func (b *bench) exit(k id.Job) {
 	b.pass(time.Second)
-	b.do(0, world.JobObserved{Job: k, N: 1, Exited: true, Finished: b.now.Load() - 5e8})
+	b.do(0, command.JobObserved{Job: k, N: 1, Exited: true, Finished: b.now.Load() - 5e8})
 }
 
 func (b *bench) reader(h query.History) *query.Reader {

@@ -14,7 +14,6 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // Job returns a job that the caller may read, or what is kept of a refused request
@@ -37,7 +36,7 @@ func (r *Reader) Job(ctx context.Context, p access.Principal, name string) (v1.J
 
 // Accepted is the answer to a submission that was accepted just now: the job with
 // its deposit and the window in which it starts.
-func (r *Reader) Accepted(p access.Principal, got world.Accepted) (v1.Job, error) {
+func (r *Reader) Accepted(p access.Principal, got admission.Accepted) (v1.Job, error) {
 	v := r.view(p)
 	out, err := r.jobWire(v, got.Job, false)
 	if err != nil {
@@ -111,8 +110,8 @@ func (r *Reader) Refused(ctx context.Context, p access.Principal, k id.Refusal) 
 	return f
 }
 
-func keptOf(row *workload.Refusal) (world.Kept, error) {
-	var kept world.Kept
+func keptOf(row *workload.Refusal) (admission.Kept, error) {
+	var kept admission.Kept
 	err := json.Unmarshal(row.Verdict, &kept)
 	return kept, err
 }

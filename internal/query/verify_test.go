@@ -8,6 +8,8 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -16,7 +18,6 @@ import (
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/store/chain"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // history is a day on the machine: jobs that ended well, one whose node failed,
@@ -25,15 +26,15 @@ import (
 func (b *bench) history() {
 	b.exit(b.run(30 * time.Minute))
 	k := b.run(10*time.Minute, "node")
-	b.do(0, world.JobObserved{Job: k, N: 1, Gone: true})
-	b.do(2, world.JobStop{Job: k})
+	b.do(0, command.JobObserved{Job: k, N: 1, Gone: true})
+	b.do(2, command.JobStop{Job: k})
 	b.do(0, b.inventory(3))
 	b.pass(time.Hour)
 	b.do(0, b.inventory(4))
 	b.pass(time.Hour)
-	b.do(1, world.NodeDrain{Node: "gpu1", Reason: "fan"})
+	b.do(1, command.NodeDrain{Node: "gpu1", Reason: "fan"})
 	b.pass(time.Hour)
-	b.do(1, world.NodeDrain{Node: "gpu1", Resume: true})
+	b.do(1, command.NodeDrain{Node: "gpu1", Resume: true})
 	b.run(20 * time.Minute)
 }
 
@@ -62,11 +63,11 @@ func TestVerifyFindsNothing(t *testing.T) {
 func TestVerifyAfterLateNews(t *testing.T) {
 	b := newBench(t)
 	k := b.run(30 * time.Minute)
-	b.do(0, world.JobObserved{Job: k, N: 1, Exited: true, Finished: b.now.Load() - 60e9})
-	fast := b.do(2, world.Submit{Spec: workload.Spec{Name: "true", Kind: workload.KindContainer, Image: "a:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: hour}}).Result.(world.Accepted).Job.ID
-	b.do(0, world.JobStart{Job: fast})
+	b.do(0, command.JobObserved{Job: k, N: 1, Exited: true, Finished: b.now.Load() - 60e9})
+	fast := b.do(2, command.Submit{Spec: workload.Spec{Name: "true", Kind: workload.KindContainer, Image: "a:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: hour}}).Result.(admission.Accepted).Job.ID
+	b.do(0, command.JobStart{Job: fast})
 	b.pass(time.Minute)
-	b.do(0, world.JobObserved{Job: fast, N: 1, Exited: true, Started: b.now.Load() - 50e9, Finished: b.now.Load() - 20e9})
+	b.do(0, command.JobObserved{Job: fast, N: 1, Exited: true, Started: b.now.Load() - 50e9, Finished: b.now.Load() - 20e9})
 	got, err := b.reader(b.db).Verify(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 // Package world is everything Croft knows at one moment: the states of the domain
-// packages side by side, the table of commands that change them, and the view
-// that admission decides on. It holds no rules of its own.
+// packages side by side, what a command is, and the view that admission decides
+// on. It holds no rules of its own, and knows no command: those are in package
+// command.
 //
 // A command is decided on a world without changing it, into changes; folding the
 // changes cannot fail. Worlds are copied in constant time, so readers keep the
@@ -213,4 +214,12 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 		t.Role = w.Tenancy.Role(id.User(p.User), account)
 	}
 	return access.Authorize(p, action, t)
+}
+
+// View is what admission decides on, at time now.
+func (w *World) View(now int64) admission.View {
+	return admission.View{
+		Now: max(now, w.Now), Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID,
+	}
 }

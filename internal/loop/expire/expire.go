@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/loop"
-	"croft.dev/croft/internal/world"
 )
 
 // Loop is the loop.
@@ -51,7 +51,7 @@ func (l Loop) pass(ctx context.Context) time.Duration {
 			next = min(next, due-now)
 			continue
 		}
-		if _, err := l.Port.Command(ctx, world.JobDue{Job: j.ID}); err != nil && ctx.Err() == nil {
+		if _, err := l.Port.Command(ctx, command.JobDue{Job: j.ID}); err != nil && ctx.Err() == nil {
 			l.Log.Warn("could not expire a job, will try again", "job", int64(j.ID), "error", err)
 			next = min(next, int64(time.Second))
 		}

@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/expire"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // watched runs f beside the loop, with one job of an hour, a signal two minutes
@@ -23,8 +23,8 @@ func watched(t *testing.T, f func(p *looptest.Port, k id.Job)) {
 		spec := looptest.Spec()
 		spec.Signal, spec.Grace = workload.Signal{Name: "USR1", Before: 120e9}, 60e9
 		k := p.Submit(t, spec)
-		p.Do(t, world.JobStart{Job: k})
-		p.Do(t, world.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
+		p.Do(t, command.JobStart{Job: k})
+		p.Do(t, command.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() { expire.Loop{Port: p, Log: looptest.Log()}.Run(ctx) })

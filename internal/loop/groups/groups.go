@@ -9,6 +9,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/tenancy"
@@ -60,7 +61,7 @@ func (l Loop) Once(ctx context.Context) error {
 			continue
 		}
 		l.Log.Warn("uid binding changed", "user", u.Name, "uid", u.UID, "warning", warning)
-		if _, err := l.Port.Command(ctx, world.UserPut{Name: u.Name, Warning: &warning}); err != nil {
+		if _, err := l.Port.Command(ctx, command.UserPut{Name: u.Name, Warning: &warning}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +87,7 @@ func (l Loop) follow(ctx context.Context, w *world.World, a tenancy.Account) err
 		if !ok || !m.FromGroup || in[u.Name] {
 			continue
 		}
-		if _, err := l.Port.Command(ctx, world.MemberPut{Account: a.Name, User: u.Name}); err != nil {
+		if _, err := l.Port.Command(ctx, command.MemberPut{Account: a.Name, User: u.Name}); err != nil {
 			return err
 		}
 	}
@@ -102,7 +103,7 @@ func (l Loop) join(ctx context.Context, w *world.World, a tenancy.Account, name 
 	} else if err := l.create(ctx, name); err != nil {
 		return err
 	}
-	_, err := l.Port.Command(ctx, world.MemberPut{Account: a.Name, User: name, Role: access.Member.String(), Group: true})
+	_, err := l.Port.Command(ctx, command.MemberPut{Account: a.Name, User: name, Role: access.Member.String(), Group: true})
 	if fault.Of(err) == codes.NotFound {
 		return nil // not creatable, reported when it was tried
 	}
@@ -115,7 +116,7 @@ func (l Loop) create(ctx context.Context, name string) error {
 	if err != nil || !ok {
 		return err
 	}
-	if _, err = l.Port.Command(ctx, world.UserPut{Create: true, Name: name, UID: &uid}); err != nil {
+	if _, err = l.Port.Command(ctx, command.UserPut{Create: true, Name: name, UID: &uid}); err != nil {
 		l.Log.Warn("a member of a followed group can't become a user", "user", name, "error", err)
 	}
 	return nil

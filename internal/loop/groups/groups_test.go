@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/loop/groups"
 	"croft.dev/croft/internal/loop/looptest"
-	"croft.dev/croft/internal/world"
 )
 
 // directory is a machine's users and groups.
@@ -44,7 +44,7 @@ func inBench(t *testing.T, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t, looptest.New(t, looptest.NewFleet(t)), &directory{groups: map[string][]string{}, uids: map[string]int64{}, warnings: map[string]string{}}}
 		group := "nlp-lab"
-		b.port.Do(t, world.AccountPut{Name: "nlp", Group: &group})
+		b.port.Do(t, command.AccountPut{Name: "nlp", Group: &group})
 		f(b)
 	})
 }
@@ -122,7 +122,7 @@ func TestSilenceChangesNothing(t *testing.T) {
 func TestReusedUID(t *testing.T) {
 	inBench(t, func(b *bench) {
 		uid := int64(1000)
-		b.port.Do(t, world.UserPut{Name: "ada", UID: &uid})
+		b.port.Do(t, command.UserPut{Name: "ada", UID: &uid})
 		warning := func() string {
 			u, _ := b.port.World().Tenancy.User("ada")
 			return u.Warning
@@ -132,7 +132,7 @@ func TestReusedUID(t *testing.T) {
 			if err := b.once(); err != nil || warning() != now {
 				t.Errorf("%q, want %q (%v)", warning(), now, err)
 			}
-			k, err := b.port.As(b.port.Ada(), world.Submit{Spec: looptest.Spec()})
+			k, err := b.port.As(b.port.Ada(), command.Submit{Spec: looptest.Spec()})
 			if (err != nil) != (now != "") {
 				t.Errorf("with warning %q: %v %v", now, k, err)
 			}

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // Engine is the part of an engine that images come from.
@@ -203,7 +203,7 @@ func (s *Store) get(ctx context.Context, k key, e *entry, policy string) (engine
 
 // fail ends a waiting job whose image can't be had.
 func (s *Store) fail(ctx context.Context, j id.Job, ref string, err *engine.PullError) {
-	if _, cerr := s.cfg.Port.Command(ctx, world.JobFail{Job: j, Message: "image " + ref + ": " + err.Message}); cerr != nil && ctx.Err() == nil {
+	if _, cerr := s.cfg.Port.Command(ctx, command.JobFail{Job: j, Message: "image " + ref + ": " + err.Message}); cerr != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("could not record that an image can't be had", "job", int64(j), "error", cerr)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/placement"
-	"croft.dev/croft/internal/world"
 )
 
 // Engine is the part of an engine that is asked.
@@ -39,8 +39,8 @@ func (l Loop) Once(ctx context.Context) error {
 }
 
 // Observed is the command that reports an inventory.
-func Observed(inv engine.Inventory) world.InventoryObserved {
-	var cmd world.InventoryObserved
+func Observed(inv engine.Inventory) command.InventoryObserved {
+	var cmd command.InventoryObserved
 	for _, n := range inv.Nodes {
 		cmd.Nodes = append(cmd.Nodes, placement.Node{
 			Name: n.Name, CPU: n.CPU, Memory: n.Memory, Ready: n.Ready, Reason: n.Reason, Labels: n.Labels,

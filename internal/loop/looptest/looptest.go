@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/clock"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/sim"
 	"croft.dev/croft/internal/id"
@@ -45,14 +47,14 @@ func New(t testing.TB, fleet *sim.Fleet) *Port {
 	t.Helper()
 	p := &Port{world: world.New(), changed: make(chan struct{}), fail: map[string]error{}, ended: map[id.Job]*workload.Job{}}
 	billing := "off"
-	p.Do(t, world.SitePut{
+	p.Do(t, command.SitePut{
 		Site:       world.Site{Instance: Instance, PlanDepth: 10, MountRoots: []string{"/data"}, DefCPU: 1000, DefMem: 1 << 30, DefWall: int64(time.Hour)},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: int64(time.Hour)}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})
-	p.Do(t, world.UserPut{Create: true, Name: "ada"})
-	p.Do(t, world.AccountPut{Create: true, Name: "nlp", Billing: &billing})
-	p.Do(t, world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	p.Do(t, command.UserPut{Create: true, Name: "ada"})
+	p.Do(t, command.AccountPut{Create: true, Name: "nlp", Billing: &billing})
+	p.Do(t, command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
 	inv, err := fleet.Connect().Inventory(context.Background())
 	if err != nil {
 		t.Fatalf("inventory: %v", err)
@@ -194,11 +196,11 @@ func Spec(words ...string) workload.Spec {
 // Submit has ada submit a job.
 func (p *Port) Submit(t testing.TB, spec workload.Spec) id.Job {
 	t.Helper()
-	got, err := p.As(p.Ada(), world.Submit{Spec: spec})
+	got, err := p.As(p.Ada(), command.Submit{Spec: spec})
 	if err != nil {
 		t.Fatalf("submit: %v", err)
 	}
-	return got.(world.Accepted).Job.ID
+	return got.(admission.Accepted).Job.ID
 }
 
 // Job returns a job's last row, also of one that has ended.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/loop"
@@ -39,13 +40,13 @@ func (l Loop) tiles(ctx context.Context) error {
 	}
 	w := l.Port.World()
 	if Stale(w, now) {
-		if _, err := l.Port.Command(ctx, world.TilesDue{}); err != nil {
+		if _, err := l.Port.Command(ctx, command.TilesDue{}); err != nil {
 			return err
 		}
 	}
 	for _, g := range w.Ledger.Grants.All() {
 		if !g.Expired && g.End != 0 && now >= g.End+ledger.RefundTail {
-			if _, err := l.Port.Command(ctx, world.GrantExpire{Grant: g.ID}); err != nil {
+			if _, err := l.Port.Command(ctx, command.GrantExpire{Grant: g.ID}); err != nil {
 				return err
 			}
 		}
@@ -84,6 +85,6 @@ func (l Loop) post(ctx context.Context) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	_, err := l.Port.Command(ctx, world.Meter{Jobs: jobs})
+	_, err := l.Port.Command(ctx, command.Meter{Jobs: jobs})
 	return err
 }

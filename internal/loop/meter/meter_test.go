@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/loop/meter"
 	"croft.dev/croft/internal/money"
-	"croft.dev/croft/internal/world"
 )
 
 // metered runs f beside the loop, in a world with a price of one credit for a
@@ -21,8 +21,8 @@ func metered(t *testing.T, before, f func(p *looptest.Port)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := looptest.New(t, looptest.NewFleet(t))
 		billing := "showback"
-		p.Do(t, world.AccountPut{Name: "nlp", Billing: &billing})
-		p.Do(t, world.PricePut{Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
+		p.Do(t, command.AccountPut{Name: "nlp", Billing: &billing})
+		p.Do(t, command.PricePut{Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
 		before(p)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -51,12 +51,12 @@ func TestAccruedChargesArePosted(t *testing.T) {
 		spec := looptest.Spec()
 		spec.Time = int64(10 * time.Hour)
 		k := p.Submit(t, spec)
-		p.Do(t, world.JobStart{Job: k})
+		p.Do(t, command.JobStart{Job: k})
 		pass(90 * time.Minute)
 		if n := len(p.Done("meter.post")); n != 0 {
 			t.Errorf("%d postings before the start", n)
 		}
-		p.Do(t, world.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
+		p.Do(t, command.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
 		pass(3 * time.Hour)
 		spent := p.World().Ledger.Balance(ledger.Spent(1))
 		if n := len(p.Done("meter.post")); n != 3 || spent < 2*money.Credit || spent > 3*money.Credit {
@@ -74,7 +74,7 @@ func TestAccruedChargesArePosted(t *testing.T) {
 func TestTilesMoveByTimeAlone(t *testing.T) {
 	metered(t, nothing, func(p *looptest.Port) {
 		begins := time.Now().Add(10 * time.Minute)
-		p.Do(t, world.MaintenancePut{Node: "*", From: begins.UnixNano(), To: begins.Add(time.Hour).UnixNano()})
+		p.Do(t, command.MaintenancePut{Node: "*", From: begins.UnixNano(), To: begins.Add(time.Hour).UnixNano()})
 		cause := func() ledger.Cause {
 			tile, _ := p.World().Ledger.Tiles.Get("SIM-0")
 			return tile.Cause
@@ -103,8 +103,8 @@ func TestTilesMoveByTimeAlone(t *testing.T) {
 // A grant expires when its tail for refunds is over.
 func TestGrantsExpire(t *testing.T) {
 	metered(t, func(p *looptest.Port) {
-		p.Do(t, world.GrantGive{Account: "nlp", Amount: money.Credit, Source: "x", End: time.Now().Add(time.Hour).UnixNano()})
-		p.Do(t, world.GrantGive{Account: "nlp", Amount: money.Credit, Source: "for ever"})
+		p.Do(t, command.GrantGive{Account: "nlp", Amount: money.Credit, Source: "x", End: time.Now().Add(time.Hour).UnixNano()})
+		p.Do(t, command.GrantGive{Account: "nlp", Amount: money.Credit, Source: "for ever"})
 		pass(time.Hour + time.Duration(ledger.RefundTail) - time.Minute)
 	}, func(p *looptest.Port) {
 		pass(59 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/placement"
@@ -115,7 +116,7 @@ func (p *Planner) start(ctx context.Context, s placement.Start) error {
 	if !ok || !p.cfg.Images.Still(ctx, j) {
 		return nil
 	}
-	_, err := p.cfg.Port.Command(ctx, world.JobStart{Job: j.ID, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs()})
+	_, err := p.cfg.Port.Command(ctx, command.JobStart{Job: j.ID, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs()})
 	return err
 }
 
@@ -124,14 +125,14 @@ const slack = int64(time.Second)
 
 // promise records the starts that are new or have moved.
 func (p *Planner) promise(ctx context.Context, w *world.World, promises []placement.Promise) error {
-	var cmd world.PromisesMade
+	var cmd command.PromisesMade
 	for _, pr := range promises {
 		j, ok := w.Workload.Jobs.Get(pr.Job)
 		if !ok {
 			continue
 		}
 		if d := j.Promise - pr.At; j.Promise == 0 || d > slack || d < -slack {
-			cmd.Promises = append(cmd.Promises, world.Promised{Job: pr.Job, At: pr.At})
+			cmd.Promises = append(cmd.Promises, command.Promised{Job: pr.Job, At: pr.At})
 		}
 	}
 	if len(cmd.Promises) == 0 {

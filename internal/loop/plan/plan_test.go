@@ -8,11 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/loop/plan"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // shelf has every image but those that are missing or were collected.
@@ -62,7 +63,7 @@ func (b *bench) pass() {
 func (b *bench) started() []id.Job {
 	var out []id.Job
 	for _, c := range b.port.Done("job.start") {
-		out = append(out, c.(world.JobStart).Job)
+		out = append(out, c.(command.JobStart).Job)
 	}
 	return out
 }
@@ -123,25 +124,25 @@ func TestWaitsForTheImage(t *testing.T) {
 // A limit holds within one pass, and a job that it keeps waiting keeps nobody
 // else.
 func TestLimitsWithinAPass(t *testing.T) {
-	for name, limit := range map[string]world.LimitPut{
+	for name, limit := range map[string]command.LimitPut{
 		"on devices": {User: "ada", Resource: "gpu", Max: 2}, "on a model that nobody named": {User: "ada", Resource: "gpu:a100", Max: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBench(t, func(b *bench) {
-				b.port.Do(t, world.UserPut{Create: true, Name: "ben"})
-				b.port.Do(t, world.MemberPut{Account: "nlp", User: "ben", Role: "member"})
+				b.port.Do(t, command.UserPut{Create: true, Name: "ben"})
+				b.port.Do(t, command.MemberPut{Account: "nlp", User: "ben", Role: "member"})
 				b.port.Do(t, limit)
 				one, two := b.submit(2), b.submit(2)
 				ben, _ := b.port.World().Tenancy.User("ben")
 				spec := looptest.Spec()
 				spec.GPU = 2
-				got, err := b.port.As(b.port.World().Principal(ben.ID), world.Submit{Spec: spec})
+				got, err := b.port.As(b.port.World().Principal(ben.ID), command.Submit{Spec: spec})
 				if err != nil {
 					t.Fatal(err)
 				}
 				b.pass()
 				b.pass()
-				b.want(one, got.(world.Accepted).Job.ID)
+				b.want(one, got.(admission.Accepted).Job.ID)
 				if j := b.port.Job(two); j.State != workload.Queued {
 					t.Errorf("the limited one is %s", j.State)
 				}

@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/sim"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 // counting notes what is asked of an engine.
@@ -150,7 +150,7 @@ func (b *bench) pass(d time.Duration) {
 func (b *bench) begin(spec workload.Spec) id.Job {
 	b.Helper()
 	k := b.port.Submit(b.T, spec)
-	b.port.Do(b.T, world.JobStart{Job: k, Image: "sha256:1"})
+	b.port.Do(b.T, command.JobStart{Job: k, Image: "sha256:1"})
 	b.pass(time.Second)
 	return k
 }

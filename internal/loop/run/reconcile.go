@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
@@ -127,7 +128,7 @@ func (r *Runner) start(ctx context.Context, w *world.World, j *workload.Job, a e
 		}
 		return nil
 	case errors.As(err, &never):
-		return r.command(ctx, world.JobFail{Job: j.ID, N: j.Attempt.N, Message: never.Message})
+		return r.command(ctx, command.JobFail{Job: j.ID, N: j.Attempt.N, Message: never.Message})
 	}
 	return err
 }
@@ -149,7 +150,7 @@ func (r *Runner) stop(ctx context.Context, j *workload.Job, a engine.AttemptID, 
 				return r.observe(ctx, s)
 			}
 		}
-		return r.command(ctx, world.JobObserved{Job: j.ID, N: j.Attempt.N, Exited: true, ExitCode: 137})
+		return r.command(ctx, command.JobObserved{Job: j.ID, N: j.Attempt.N, Exited: true, ExitCode: 137})
 	}
 	return nil
 }

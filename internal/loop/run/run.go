@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
@@ -215,7 +216,7 @@ func (r *Runner) contact(ctx context.Context, err error) {
 		r.relist(ctx)
 	}
 	if tell != nil {
-		r.command(ctx, world.Contact{Lost: *tell})
+		r.command(ctx, command.Contact{Lost: *tell})
 	}
 }
 
@@ -234,7 +235,7 @@ func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool) {
 		gone := r.absent[a] >= lostAfter
 		r.mu.Unlock()
 		if gone {
-			r.command(ctx, world.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
+			r.command(ctx, command.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
 		} else {
 			r.relist(ctx)
 		}
@@ -259,7 +260,7 @@ func (r *Runner) observe(ctx context.Context, s engine.Status) error {
 		r.poke()
 		return nil
 	}
-	cmd := world.JobObserved{Job: j.ID, N: j.Attempt.N, Started: nanos(s.Started)}
+	cmd := command.JobObserved{Job: j.ID, N: j.Attempt.N, Started: nanos(s.Started)}
 	switch {
 	case s.Phase == engine.PhaseExited && s.Lost:
 		cmd.Lost = true

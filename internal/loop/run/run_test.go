@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/workload"
-	"croft.dev/croft/internal/world"
 )
 
 func TestAJobRunsAndEnds(t *testing.T) {
@@ -220,7 +220,7 @@ func TestSignalsAreDelivered(t *testing.T) {
 			{50 * time.Second, "USR1", 0}, {10 * time.Second, "USR1 TERM", 0}, {10 * time.Second, "USR1 TERM", 1},
 		} {
 			b.pass(step.at)
-			b.port.Do(t, world.JobDue{Job: k})
+			b.port.Do(t, command.JobDue{Job: k})
 			b.pass(time.Millisecond)
 			if got := strings.Join(b.engine.signals, " "); got != step.signals || len(b.engine.stopped) != step.stopped {
 				t.Errorf("signals %q stopped %v, want %+v", got, b.engine.stopped, step)
@@ -248,7 +248,7 @@ func TestStop(t *testing.T) {
 				spec := looptest.Spec(tt.words...)
 				spec.Grace = 60e9
 				k := b.begin(spec)
-				if _, err := b.port.As(b.port.Ada(), world.JobStop{Job: k, Now: tt.now}); err != nil {
+				if _, err := b.port.As(b.port.Ada(), command.JobStop{Job: k, Now: tt.now}); err != nil {
 					t.Fatal(err)
 				}
 				b.pass(5 * time.Second)

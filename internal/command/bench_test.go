@@ -1,12 +1,12 @@
-package world_test
+package command_test
 
 import (
 	"fmt"
 	"testing"
 
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/money"
-	"croft.dev/croft/internal/world"
 )
 
 type fatal struct{ *testing.B }
@@ -16,14 +16,14 @@ func BenchmarkSubmit(b *testing.B) {
 	for _, pending := range []int{0, 100_000} {
 		b.Run(fmt.Sprintf("%d waiting", pending), func(b *testing.B) {
 			s := newSim(fatal{b})
-			s.must(b, s.user("root"), world.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
+			s.must(b, s.user("root"), command.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
 			ada := s.user("ada")
 			for range pending {
-				s.must(b, ada, world.Submit{Spec: example()})
+				s.must(b, ada, command.Submit{Spec: example()})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				s.must(b, ada, world.Submit{Spec: example()})
+				s.must(b, ada, command.Submit{Spec: example()})
 			}
 		})
 	}
@@ -32,9 +32,9 @@ func BenchmarkSubmit(b *testing.B) {
 // BenchmarkQuote prices a request and finds its start while many jobs wait.
 func BenchmarkQuote(b *testing.B) {
 	s := newSim(fatal{b})
-	s.must(b, s.user("root"), world.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
+	s.must(b, s.user("root"), command.GrantGive{Account: "nlp", Amount: 1e8 * money.Credit, Source: "x"})
 	for range 100_000 {
-		s.must(b, s.user("ada"), world.Submit{Spec: example()})
+		s.must(b, s.user("ada"), command.Submit{Spec: example()})
 	}
 	u, _ := s.w.Tenancy.User("ada")
 	b.ReportAllocs()

@@ -1,4 +1,4 @@
-package world_test
+package command_test
 
 import (
 	"go/ast"
@@ -11,6 +11,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/world"
 )
@@ -28,101 +29,101 @@ var may = map[string]struct {
 	except  map[string]codes.Code // who is answered otherwise
 }{
 	"submit": {
-		func(*sim) world.Command { j := example(); j.Account = "nlp"; return world.Submit{Spec: j} },
+		func(*sim) world.Command { j := example(); j.Account = "nlp"; return command.Submit{Spec: j} },
 		[]string{"ada", "manager", "owner"}, codes.Invalid, map[string]codes.Code{"nobody": codes.Denied, "system": codes.Denied},
 	},
 	"job.stop": {
-		func(*sim) world.Command { return world.JobStop{Job: 1} },
+		func(*sim) world.Command { return command.JobStop{Job: 1} },
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
 	"account.create": {
-		func(*sim) world.Command { return world.AccountPut{Create: true, Name: "new"} },
+		func(*sim) world.Command { return command.AccountPut{Create: true, Name: "new"} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
 	"account.create below": {
-		func(*sim) world.Command { return world.AccountPut{Create: true, Name: "new", Parent: "nlp"} },
+		func(*sim) world.Command { return command.AccountPut{Create: true, Name: "new", Parent: "nlp"} },
 		[]string{"manager", "owner", "root", "system"}, codes.Denied,
 		map[string]codes.Code{"nobody": codes.Invalid, "stranger": codes.Invalid, "blocked": codes.Invalid},
 	},
 	"account.set closed": {
-		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Closed: yes()} },
+		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Closed: yes()} },
 		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
 	},
 	"account.set billing": {
-		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Billing: text("off")} },
+		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Billing: text("off")} },
 		[]string{"root", "system"}, codes.Denied, hidden(),
 	},
 	"account.set group": {
-		func(*sim) world.Command { return world.AccountPut{Name: "nlp", Group: text("wheel")} },
+		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Group: text("wheel")} },
 		[]string{"root", "system"}, codes.Denied, hidden(),
 	},
 	"member.set": {
-		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "stranger", Role: "member"} },
+		func(*sim) world.Command { return command.MemberPut{Account: "nlp", User: "stranger", Role: "member"} },
 		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
 	},
 	"member.set owner": {
-		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "stranger", Role: "owner"} },
+		func(*sim) world.Command { return command.MemberPut{Account: "nlp", User: "stranger", Role: "owner"} },
 		[]string{"owner", "root", "system"}, codes.Denied, hidden(),
 	},
 	"member.remove owner": {
-		func(*sim) world.Command { return world.MemberPut{Account: "nlp", User: "owner"} },
+		func(*sim) world.Command { return command.MemberPut{Account: "nlp", User: "owner"} },
 		[]string{"owner", "root", "system"}, codes.Denied, hidden(),
 	},
 	"user.create": {
-		func(*sim) world.Command { return world.UserPut{Create: true, Name: "new"} },
+		func(*sim) world.Command { return command.UserPut{Create: true, Name: "new"} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
 	"user.set": {
-		func(*sim) world.Command { return world.UserPut{Name: "stranger", Role: text("admin")} },
+		func(*sim) world.Command { return command.UserPut{Name: "stranger", Role: text("admin")} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
 	"token.create": {
-		func(*sim) world.Command { return world.TokenPut{User: "ada", Name: "x", Hash: "h"} },
+		func(*sim) world.Command { return command.TokenPut{User: "ada", Name: "x", Hash: "h"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
 	"token.revoke": {
-		func(*sim) world.Command { return world.TokenRevoke{User: "ada", Token: 1} },
+		func(*sim) world.Command { return command.TokenRevoke{User: "ada", Token: 1} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
 	"grant.give": {
-		func(*sim) world.Command { return world.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
+		func(*sim) world.Command { return command.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
 	"price.set": {
-		func(*sim) world.Command { return world.PricePut{CPU: 1} },
+		func(*sim) world.Command { return command.PricePut{CPU: 1} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
 	"limit.set": {
-		func(*sim) world.Command { return world.LimitPut{Account: "nlp", Resource: "gpu", Max: 9} },
+		func(*sim) world.Command { return command.LimitPut{Account: "nlp", Resource: "gpu", Max: 9} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"limit.remove": {
-		func(*sim) world.Command { return world.LimitPut{Remove: 1} },
+		func(*sim) world.Command { return command.LimitPut{Remove: 1} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"node.drain": {
-		func(*sim) world.Command { return world.NodeDrain{Node: "gpu1", Reason: "fans"} },
+		func(*sim) world.Command { return command.NodeDrain{Node: "gpu1", Reason: "fans"} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"maintenance.set": {
-		func(s *sim) world.Command { return world.MaintenancePut{Node: "*", From: s.now, To: s.now + hour} },
+		func(s *sim) world.Command { return command.MaintenancePut{Node: "*", From: s.now, To: s.now + hour} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"maintenance.cancel": {
-		func(*sim) world.Command { return world.MaintenancePut{Cancel: 1} },
+		func(*sim) world.Command { return command.MaintenancePut{Cancel: 1} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
-	"job.start":     server(world.JobStart{Job: 1}),
-	"job.observed":  server(world.JobObserved{Job: 1}),
-	"job.fail":      server(world.JobFail{Job: 1}),
-	"job.due":       server(world.JobDue{Job: 1}),
-	"meter.post":    server(world.Meter{}),
-	"meter.tiles":   server(world.TilesDue{}),
-	"plan.promises": server(world.PromisesMade{Promises: []world.Promised{{Job: 1, At: 5}}}),
-	"node.contact":  server(world.Contact{Lost: true}),
-	"node.observed": server(world.InventoryObserved{}),
-	"site.set":      server(world.SitePut{}),
-	"grant.expire":  server(world.GrantExpire{Grant: 1}),
+	"job.start":     server(command.JobStart{Job: 1}),
+	"job.observed":  server(command.JobObserved{Job: 1}),
+	"job.fail":      server(command.JobFail{Job: 1}),
+	"job.due":       server(command.JobDue{Job: 1}),
+	"meter.post":    server(command.Meter{}),
+	"meter.tiles":   server(command.TilesDue{}),
+	"plan.promises": server(command.PromisesMade{Promises: []command.Promised{{Job: 1, At: 5}}}),
+	"node.contact":  server(command.Contact{Lost: true}),
+	"node.observed": server(command.InventoryObserved{}),
+	"site.set":      server(command.SitePut{}),
+	"grant.expire":  server(command.GrantExpire{Grant: 1}),
 }
 
 type row = struct {
@@ -150,20 +151,20 @@ func crowd(t *testing.T) *sim {
 	s := newSim(t)
 	root := s.user("root")
 	for name, role := range map[string]string{"stranger": "", "viewer": "viewer", "manager": "manager", "owner": "owner", "operator": "", "auditor": "", "blocked": "owner"} {
-		cmd := world.UserPut{Create: true, Name: name}
+		cmd := command.UserPut{Create: true, Name: name}
 		if name == "operator" || name == "auditor" {
 			cmd.Role = text(name)
 		}
 		s.must(t, root, cmd)
 		if role != "" {
-			s.must(t, root, world.MemberPut{Account: "nlp", User: name, Role: role})
+			s.must(t, root, command.MemberPut{Account: "nlp", User: name, Role: role})
 		}
 	}
-	s.must(t, root, world.UserPut{Name: "blocked", Role: text("admin"), Blocked: yes()})
-	s.must(t, s.user("ada"), world.Submit{Spec: example()})
-	s.must(t, s.user("ada"), world.TokenPut{User: "ada", Name: "laptop", Hash: "hash"})
-	s.must(t, root, world.LimitPut{Account: "nlp", Resource: "cpu", Max: 1_000_000})
-	s.must(t, root, world.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
+	s.must(t, root, command.UserPut{Name: "blocked", Role: text("admin"), Blocked: yes()})
+	s.must(t, s.user("ada"), command.Submit{Spec: example()})
+	s.must(t, s.user("ada"), command.TokenPut{User: "ada", Name: "laptop", Hash: "hash"})
+	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "cpu", Max: 1_000_000})
+	s.must(t, root, command.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
 	return s
 }
 

@@ -1,4 +1,4 @@
-package world
+package command
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/world"
 )
 
 // GrantGive gives an account credits.
@@ -30,32 +31,32 @@ func (GrantGive) Kind() string { return "grant.give" }
 const maxGrant = money.Micros(1e15) // a thousand million credits
 
 // Decide posts the grant.
-func (c GrantGive) Decide(w *World, at Context) (Outcome, error) {
+func (c GrantGive) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	acc, ok := w.Tenancy.Account(c.Account)
 	switch {
 	case !w.Can(at.Principal, access.MoneyGive, 0, 0):
-		return Outcome{}, fault.New(codes.Denied, "only an admin may give grants")
+		return world.Outcome{}, fault.New(codes.Denied, "only an admin may give grants")
 	case !ok:
-		return Outcome{}, fault.NotFound("account", c.Account)
+		return world.Outcome{}, fault.NotFound("account", c.Account)
 	case c.Amount <= 0 || c.Amount > maxGrant:
-		return Outcome{}, fault.Invalid("amount", "must be more than 0 and at most %s credits", maxGrant)
+		return world.Outcome{}, fault.Invalid("amount", "must be more than 0 and at most %s credits", maxGrant)
 	case !oneLine(c.Source, 64) || strings.EqualFold(c.Source, "platform"):
-		return Outcome{}, fault.Invalid("source", "names where the money comes from, e.g. DFG-123 (at most 64 characters)")
+		return world.Outcome{}, fault.Invalid("source", "names where the money comes from, e.g. DFG-123 (at most 64 characters)")
 	}
 	start := c.Start
 	if start == 0 {
 		start = at.Now
 	}
 	if c.End != 0 && (c.End <= start || c.End <= at.Now) {
-		return Outcome{}, fault.Invalid("end", "must be after the start and in the future")
+		return world.Outcome{}, fault.Invalid("end", "must be after the start and in the future")
 	}
 	g := ledger.Grant{
 		ID: w.Ledger.NextGrant(), Account: acc.ID, Amount: c.Amount, Source: c.Source, Start: start, End: c.End,
 		Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now,
 	}
-	return Outcome{
+	return world.Outcome{
 		Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Give(g)), Result: g,
-		Event: Event{Account: acc.ID, Message: c.Amount.String() + " credits from " + c.Source + " to " + acc.Name},
+		Event: world.Event{Account: acc.ID, Message: c.Amount.String() + " credits from " + c.Source + " to " + acc.Name},
 	}, nil
 }
 
@@ -66,15 +67,15 @@ type GrantExpire struct{ Grant id.Grant }
 func (GrantExpire) Kind() string { return "grant.expire" }
 
 // Decide expires the grant, if it is due.
-func (c GrantExpire) Decide(w *World, at Context) (Outcome, error) {
+func (c GrantExpire) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only the server itself expires grants")
+		return world.Outcome{}, fault.New(codes.Denied, "only the server itself expires grants")
 	}
 	g, ok := w.Ledger.Grants.Get(c.Grant)
 	if !ok || g.Expired || g.End == 0 || at.Now < g.End+ledger.RefundTail {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
-	return Outcome{Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Expire(&w.Ledger, g)), Event: Event{Account: g.Account, Message: "grant " + g.Source + " ended"}}, nil
+	return world.Outcome{Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Expire(&w.Ledger, g)), Event: world.Event{Account: g.Account, Message: "grant " + g.Source + " ended"}}, nil
 }
 
 // PricePut publishes a version of the price book.
@@ -89,28 +90,28 @@ type PricePut struct {
 func (PricePut) Kind() string { return "price.set" }
 
 // Decide publishes the version. The past can't be repriced.
-func (c PricePut) Decide(w *World, at Context) (Outcome, error) {
+func (c PricePut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.PriceSet, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only an admin may set prices")
+		return world.Outcome{}, fault.New(codes.Denied, "only an admin may set prices")
 	}
 	if _, ok := w.Catalog.Partitions.Get(c.Partition); c.Partition != "" && !ok {
-		return Outcome{}, fault.Invalid("partition", "no such partition: %s", c.Partition)
+		return world.Outcome{}, fault.Invalid("partition", "no such partition: %s", c.Partition)
 	}
 	from := c.From
 	if from == 0 {
 		from = at.Now
 	}
 	if from < at.Now {
-		return Outcome{}, fault.Invalid("from", "is in the past: prices are set ahead of time")
+		return world.Outcome{}, fault.Invalid("from", "is in the past: prices are set ahead of time")
 	}
 	row := catalog.Price{
 		ID: w.Catalog.NextPrice(), Partition: c.Partition, From: from, CPU: c.CPU, Memory: c.Mem, Devices: c.Devices,
 		By: id.User(at.Principal.User), Published: at.Now,
 	}
 	if err := row.Check(); err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
-	return Outcome{Changes: []Change{catalog.PriceSet{Row: row}}, Result: row, Event: Event{Message: "price book of " + or(c.Partition, "every partition")}}, nil
+	return world.Outcome{Changes: []world.Change{catalog.PriceSet{Row: row}}, Result: row, Event: world.Event{Message: "price book of " + or(c.Partition, "every partition")}}, nil
 }
 
 // LimitPut sets a limit; the same scope and resource replace the limit before.
@@ -130,36 +131,36 @@ func (c LimitPut) Kind() string {
 }
 
 // Decide sets or removes the limit.
-func (c LimitPut) Decide(w *World, at Context) (Outcome, error) {
+func (c LimitPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.LimitSet, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only an operator may set limits")
+		return world.Outcome{}, fault.New(codes.Denied, "only an operator may set limits")
 	}
 	if c.Remove != 0 {
 		row, ok := w.Limits.Limits.Get(c.Remove)
 		if !ok {
-			return Outcome{}, fault.New(codes.NotFound, "no such limit: %d", c.Remove)
+			return world.Outcome{}, fault.New(codes.NotFound, "no such limit: %d", c.Remove)
 		}
 		row.Removed = true
-		return Outcome{Changes: []Change{limits.LimitSet{Row: row}}, Result: row, Event: Event{Account: row.Scope.Account, Message: string(row.Resource)}}, nil
+		return world.Outcome{Changes: []world.Change{limits.LimitSet{Row: row}}, Result: row, Event: world.Event{Account: row.Scope.Account, Message: string(row.Resource)}}, nil
 	}
-	sc, err := w.scopeOf(c)
+	sc, err := scopeOf(w, c)
 	if err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
 	if !c.Resource.Valid() {
-		return Outcome{}, fault.Invalid("resource", "must be cpu, mem, gpu, gpu:MODEL, running, submitted or time")
+		return world.Outcome{}, fault.Invalid("resource", "must be cpu, mem, gpu, gpu:MODEL, running, submitted or time")
 	}
 	if c.Max < 0 {
-		return Outcome{}, fault.Invalid("max", "must not be negative")
+		return world.Outcome{}, fault.Invalid("max", "must not be negative")
 	}
 	row := limits.Limit{ID: w.Limits.Next(), Scope: sc, Resource: c.Resource, Max: c.Max, By: id.User(at.Principal.User)}
 	if old, ok := w.Limits.Find(sc, c.Resource); ok {
 		row.ID = old.ID
 	}
-	return Outcome{Changes: []Change{limits.LimitSet{Row: row}}, Result: row, Event: Event{Account: sc.Account, Message: string(c.Resource)}}, nil
+	return world.Outcome{Changes: []world.Change{limits.LimitSet{Row: row}}, Result: row, Event: world.Event{Account: sc.Account, Message: string(c.Resource)}}, nil
 }
 
-func (w *World) scopeOf(c LimitPut) (limits.Scope, error) {
+func scopeOf(w *world.World, c LimitPut) (limits.Scope, error) {
 	sc := limits.Scope{Partition: c.Partition}
 	if c.Account != "" {
 		a, ok := w.Tenancy.Account(c.Account)
@@ -182,8 +183,8 @@ func (w *World) scopeOf(c LimitPut) (limits.Scope, error) {
 }
 
 // wrap turns a package's changes into the world's.
-func wrap[C any](in []C) []Change {
-	out := make([]Change, len(in))
+func wrap[C any](in []C) []world.Change {
+	out := make([]world.Change, len(in))
 	for i, c := range in {
 		out[i] = c
 	}

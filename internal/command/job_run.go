@@ -1,4 +1,4 @@
-package world
+package command
 
 import (
 	"strconv"
@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
 )
 
 var onlyServer = fault.New(codes.Denied, "only the server itself does this")
@@ -30,21 +31,21 @@ type JobStart struct {
 func (JobStart) Kind() string { return "job.start" }
 
 // Decide allocates, if the job still passes the start gate.
-func (c JobStart) Decide(w *World, at Context) (Outcome, error) {
+func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
 	old, ok := w.Workload.Jobs.Get(c.Job)
 	if !ok || old.State != workload.Queued {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	view := w.View(at.Now)
-	v, err := admission.Decide(view, admission.Request{Subject: view.SubjectOf(old), Spec: old.Spec, Gate: admission.Start, Job: old, Spot: w.spot(c)})
+	v, err := admission.Decide(view, admission.Request{Subject: view.SubjectOf(old), Spec: old.Spec, Gate: admission.Start, Job: old, Spot: spot(w, c)})
 	if err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
 	if !v.Admit {
-		return Outcome{Event: Event{Skip: true}, Result: v}, nil
+		return world.Outcome{Event: world.Event{Skip: true}, Result: v}, nil
 	}
 	j := edit(old, at)
 	if j.Attempt.N > 0 {
@@ -61,11 +62,11 @@ func (c JobStart) Decide(w *World, at Context) (Outcome, error) {
 	}
 	j.State, j.Promise, j.Message = workload.Starting, 0, ""
 	money := metering.SetAside(p, j, v.Deposit)
-	return w.moved(at, p, j, wrap(money), metering.Boundary{}, "on "+v.Spot.String())
+	return moved(w, at, p, j, wrap(money), metering.Boundary{}, "on "+v.Spot.String())
 }
 
 // spot is the proposed one; devices that are gone don't fit and are found missing.
-func (w *World) spot(c JobStart) *placement.Spot {
+func spot(w *world.World, c JobStart) *placement.Spot {
 	if c.Node == "" {
 		return nil
 	}
@@ -82,8 +83,8 @@ func (w *World) spot(c JobStart) *placement.Spot {
 
 // moved completes an outcome in which a job's row and its devices' payers change.
 // p has the transfers that changes already holds.
-func (w *World) moved(at Context, p *ledger.Posting, j *workload.Job, changes []Change, b metering.Boundary, message string) (Outcome, error) {
-	changes = append([]Change{workload.JobSet{Row: j}}, changes...)
+func moved(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job, changes []world.Change, b metering.Boundary, message string) (world.Outcome, error) {
+	changes = append([]world.Change{workload.JobSet{Row: j}}, changes...)
 	after := w.Copy()
 	after.Fold(changes)
 	var devices []placement.Device
@@ -92,13 +93,13 @@ func (w *World) moved(at Context, p *ledger.Posting, j *workload.Job, changes []
 			devices = append(devices, d)
 		}
 	}
-	tiles, err := after.scene(at.Now).Retile(p, devices, b)
+	tiles, err := scene(after, at.Now).Retile(p, devices, b)
 	if err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
-	return Outcome{
+	return world.Outcome{
 		Changes: append(changes, wrap(tiles)...), Result: j,
-		Event: Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: message},
+		Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: message},
 	}, nil
 }
 
@@ -121,42 +122,42 @@ type JobObserved struct {
 func (JobObserved) Kind() string { return "job.observed" }
 
 // Decide follows what was seen. What concerns an attempt that is over is ignored.
-func (c JobObserved) Decide(w *World, at Context) (Outcome, error) {
+func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
 	old, ok := w.Workload.Jobs.Get(c.Job)
 	if !ok || old.Attempt.N != c.N || !workload.RulesOf(old.State).Running {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
 	switch {
 	case c.Lost:
-		return w.ended(at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
+		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
 	case c.Exited:
 		c.begin(j, at.Now)
 		b := metering.Boundary{}
 		if old.Attempt.Started == 0 {
 			b.Began, b.Payer = j.Attempt.Started, ledger.Payer{Account: j.Account, User: j.User}
 		}
-		return w.ended(at, j, b, c.outcome(j), c.Failure, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
+		return ended(w, at, j, b, c.outcome(j), c.Failure, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
 	case c.Gone && j.Attempt.Started != 0 && at.Now > j.Attempt.Until+j.Spec.Grace:
 		// it had all the time that it asked for: what was lost after that is no loss
-		return w.ended(at, j, metering.Boundary{}, codes.TimedOut, "its time was up", at.Now, 137)
+		return ended(w, at, j, metering.Boundary{}, codes.TimedOut, "its time was up", at.Now, 137)
 	case c.Gone:
-		return w.ended(at, j, metering.Boundary{}, codes.NodeFailed, "its container is gone: the machine or its runtime lost it", at.Now, 0)
+		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "its container is gone: the machine or its runtime lost it", at.Now, 0)
 	case c.Running && j.Attempt.Started == 0:
 		c.begin(j, at.Now)
 		if j.State == workload.Starting {
 			j.State = workload.Running
 		}
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
-		return w.moved(at, w.Ledger.NewPosting(at.Seq, at.Now), j, nil, metering.Boundary{At: j.Attempt.Started}, "")
+		return moved(w, at, w.Ledger.NewPosting(at.Seq, at.Now), j, nil, metering.Boundary{At: j.Attempt.Started}, "")
 	case c.Running && j.Attempt.Lost != 0:
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
-		return w.put(j, "in contact again"), nil
+		return put(w, j, "in contact again"), nil
 	}
-	return Outcome{Event: Event{Skip: true}}, nil
+	return world.Outcome{Event: world.Event{Skip: true}}, nil
 }
 
 // begin notes the primary's start as the engine saw it, within what is possible.
@@ -194,22 +195,22 @@ type JobFail struct {
 func (JobFail) Kind() string { return "job.fail" }
 
 // Decide ends the job as failed.
-func (c JobFail) Decide(w *World, at Context) (Outcome, error) {
+func (c JobFail) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
 	old, ok := w.Workload.Jobs.Get(c.Job)
 	if !ok || old.Attempt.N != c.N && !(c.N == 0 && old.State == workload.Queued) {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
 	switch running := workload.RulesOf(j.State).Running; {
 	case !running && c.N > 0:
-		return Outcome{Event: Event{Skip: true}}, nil // it waits again: that attempt is over
+		return world.Outcome{Event: world.Event{Skip: true}}, nil // it waits again: that attempt is over
 	case !running:
-		return w.finish(at, j, codes.Failed, c.Message)
+		return finish(w, at, j, codes.Failed, c.Message)
 	}
-	return w.ended(at, j, metering.Boundary{}, codes.Failed, c.Message, at.Now, 125)
+	return ended(w, at, j, metering.Boundary{}, codes.Failed, c.Message, at.Now, 125)
 }
 
 // Contact notes that an engine can't be asked, or can be again. Nothing ends by
@@ -220,11 +221,11 @@ type Contact struct{ Lost bool }
 func (Contact) Kind() string { return "node.contact" }
 
 // Decide marks every active attempt.
-func (c Contact) Decide(w *World, at Context) (Outcome, error) {
+func (c Contact) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
-	var out []Change
+	var out []world.Change
 	for _, old := range w.Workload.Active.All() {
 		if c.Lost == (old.Attempt.Lost != 0) {
 			continue
@@ -240,5 +241,5 @@ func (c Contact) Decide(w *World, at Context) (Outcome, error) {
 	if c.Lost {
 		message = "contact with the runtime is lost: nothing is concluded from it"
 	}
-	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: message + " (" + strconv.Itoa(len(out)) + " attempts)"}}, nil
+	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: message + " (" + strconv.Itoa(len(out)) + " attempts)"}}, nil
 }

@@ -1,4 +1,4 @@
-package world
+package command
 
 import (
 	"croft.dev/croft/api/v1/codes"
@@ -6,6 +6,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/world"
 )
 
 // AccountPut creates an account (Create) or changes one; nil fields stay.
@@ -27,36 +28,36 @@ func (c AccountPut) Kind() string {
 }
 
 // Decide creates or changes the account.
-func (c AccountPut) Decide(w *World, at Context) (Outcome, error) {
+func (c AccountPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	row, exists := w.Tenancy.Account(c.Name)
-	parent, err := w.parentOf(c, at)
+	parent, err := parentOf(w, c, at)
 	switch {
 	case err != nil:
-		return Outcome{}, err
-	case c.Create && !w.mayCreateUnder(at.Principal, parent.ID):
-		return Outcome{}, fault.New(codes.Denied, "only an admin, or a manager of the account above it, may create an account")
+		return world.Outcome{}, err
+	case c.Create && !mayCreateUnder(w, at.Principal, parent.ID):
+		return world.Outcome{}, fault.New(codes.Denied, "only an admin, or a manager of the account above it, may create an account")
 	case c.Create && exists:
-		return Outcome{}, fault.New(codes.Exists, "account %s exists already", c.Name)
+		return world.Outcome{}, fault.New(codes.Exists, "account %s exists already", c.Name)
 	case c.Create:
 		if err := tenancy.CheckName(c.Name); err != nil {
-			return Outcome{}, fault.Invalid("name", "%v", err)
+			return world.Outcome{}, fault.Invalid("name", "%v", err)
 		}
 		row = tenancy.Account{ID: w.Tenancy.NextAccount(), Name: c.Name, Parent: parent.ID, Billing: tenancy.BillingShowback, Created: at.Now}
 		if !w.Can(at.Principal, access.MoneyGive, 0, 0) {
 			row.Billing = parent.Billing // else a manager could make himself an account that never runs out
 		}
 	case !exists || !w.Can(at.Principal, access.AccountSee, 0, row.ID):
-		return Outcome{}, fault.NotFound("account", c.Name)
+		return world.Outcome{}, fault.NotFound("account", c.Name)
 	case !w.Can(at.Principal, access.AccountRun, 0, row.ID):
-		return Outcome{}, fault.New(codes.Denied, "you aren't a manager of %s", c.Name)
+		return world.Outcome{}, fault.New(codes.Denied, "you aren't a manager of %s", c.Name)
 	}
 	if err := c.apply(w, at, &row); err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
-	return Outcome{Changes: []Change{tenancy.AccountSet{Row: row}}, Result: row, Event: Event{Account: row.ID, Message: "account " + row.Name}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.AccountSet{Row: row}}, Result: row, Event: world.Event{Account: row.ID, Message: "account " + row.Name}}, nil
 }
 
-func (w *World) parentOf(c AccountPut, at Context) (tenancy.Account, error) {
+func parentOf(w *world.World, c AccountPut, at world.Context) (tenancy.Account, error) {
 	if c.Parent == "" {
 		return tenancy.Account{}, nil
 	}
@@ -70,13 +71,13 @@ func (w *World) parentOf(c AccountPut, at Context) (tenancy.Account, error) {
 	return p, nil
 }
 
-func (w *World) mayCreateUnder(p access.Principal, parent id.Account) bool {
+func mayCreateUnder(w *world.World, p access.Principal, parent id.Account) bool {
 	return w.Can(p, access.AccountMake, 0, 0) || parent != 0 && w.Can(p, access.AccountRun, 0, parent)
 }
 
 // apply sets the fields. What decides about money needs an admin: a manager can't
 // free his own account from paying.
-func (c AccountPut) apply(w *World, at Context, row *tenancy.Account) error {
+func (c AccountPut) apply(w *world.World, at world.Context, row *tenancy.Account) error {
 	if c.Billing != nil {
 		mode, ok := tenancy.ParseBilling(*c.Billing)
 		if !ok {
@@ -117,39 +118,39 @@ type MemberPut struct {
 func (MemberPut) Kind() string { return "member.set" }
 
 // Decide sets the role. Nobody gives a role above his own.
-func (c MemberPut) Decide(w *World, at Context) (Outcome, error) {
+func (c MemberPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	acc, ok := w.Tenancy.Account(c.Account)
 	if !ok || !w.Can(at.Principal, access.AccountSee, 0, acc.ID) {
-		return Outcome{}, fault.NotFound("account", c.Account)
+		return world.Outcome{}, fault.NotFound("account", c.Account)
 	}
 	if !w.Can(at.Principal, access.AccountRun, 0, acc.ID) {
-		return Outcome{}, fault.New(codes.Denied, "you aren't a manager of %s", c.Account)
+		return world.Outcome{}, fault.New(codes.Denied, "you aren't a manager of %s", c.Account)
 	}
 	user, ok := w.Tenancy.User(c.User)
 	if !ok {
-		return Outcome{}, fault.NotFound("user", c.User)
+		return world.Outcome{}, fault.NotFound("user", c.User)
 	}
 	role := access.NoRole
 	if c.Role != "" {
 		if role, ok = access.ParseRole(c.Role); !ok {
-			return Outcome{}, fault.Invalid("role", "must be viewer, member, manager or owner")
+			return world.Outcome{}, fault.Invalid("role", "must be viewer, member, manager or owner")
 		}
 	}
 	old, had := w.Tenancy.Member(acc.ID, user.ID)
-	if own := w.ownRole(at.Principal, acc.ID); role > own || old.Role > own {
-		return Outcome{}, fault.New(codes.Denied, "you can't give or take a role above your own (%s)", own)
+	if own := ownRole(w, at.Principal, acc.ID); role > own || old.Role > own {
+		return world.Outcome{}, fault.New(codes.Denied, "you can't give or take a role above your own (%s)", own)
 	}
 	if role == access.NoRole && !had {
-		return Outcome{}, fault.NotFound("member", c.User)
+		return world.Outcome{}, fault.NotFound("member", c.User)
 	}
 	row := tenancy.Member{Account: acc.ID, User: user.ID, Role: role, FromGroup: c.Group}
 	if had && row == old {
-		return Outcome{Result: row, Event: Event{Skip: true}}, nil
+		return world.Outcome{Result: row, Event: world.Event{Skip: true}}, nil
 	}
-	return Outcome{Changes: []Change{tenancy.MemberSet{Row: row}}, Result: row, Event: Event{Account: acc.ID, Message: c.User + " " + c.Role}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.MemberSet{Row: row}}, Result: row, Event: world.Event{Account: acc.ID, Message: c.User + " " + c.Role}}, nil
 }
 
-func (w *World) ownRole(p access.Principal, a id.Account) access.Role {
+func ownRole(w *world.World, p access.Principal, a id.Account) access.Role {
 	if w.Can(p, access.AccountMake, 0, 0) {
 		return access.Owner
 	}
@@ -175,29 +176,29 @@ func (c UserPut) Kind() string {
 }
 
 // Decide creates or changes the user.
-func (c UserPut) Decide(w *World, at Context) (Outcome, error) {
+func (c UserPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.UserRun, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only an admin may create or change users")
+		return world.Outcome{}, fault.New(codes.Denied, "only an admin may create or change users")
 	}
 	row, exists := w.Tenancy.User(c.Name)
 	switch {
 	case c.Create && exists:
-		return Outcome{}, fault.New(codes.Exists, "user %s exists already", c.Name)
+		return world.Outcome{}, fault.New(codes.Exists, "user %s exists already", c.Name)
 	case !c.Create && !exists:
-		return Outcome{}, fault.NotFound("user", c.Name)
+		return world.Outcome{}, fault.NotFound("user", c.Name)
 	case c.Create:
 		if err := tenancy.CheckName(c.Name); err != nil {
-			return Outcome{}, fault.Invalid("name", "%v", err)
+			return world.Outcome{}, fault.Invalid("name", "%v", err)
 		}
 		row = tenancy.User{ID: w.Tenancy.NextUser(), Name: c.Name, Platform: access.PlatformUser, UID: -1, Created: at.Now}
 	}
 	if err := c.apply(w, at, &row); err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
-	return Outcome{Changes: []Change{tenancy.UserSet{Row: row}}, Result: row, Event: Event{Message: "user " + row.Name}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.UserSet{Row: row}}, Result: row, Event: world.Event{Message: "user " + row.Name}}, nil
 }
 
-func (c UserPut) apply(w *World, at Context, row *tenancy.User) error {
+func (c UserPut) apply(w *world.World, at world.Context, row *tenancy.User) error {
 	if c.Role != nil {
 		role, ok := access.ParsePlatform(*c.Role)
 		if !ok {
@@ -238,16 +239,16 @@ type TokenPut struct {
 func (TokenPut) Kind() string { return "token.create" }
 
 // Decide makes the token.
-func (c TokenPut) Decide(w *World, at Context) (Outcome, error) {
+func (c TokenPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	user, ok := w.Tenancy.User(c.User)
 	if !ok || !w.Can(at.Principal, access.TokenRun, user.ID, 0) {
-		return Outcome{}, fault.NotFound("user", c.User)
+		return world.Outcome{}, fault.NotFound("user", c.User)
 	}
 	if c.Expires != 0 && c.Expires <= at.Now {
-		return Outcome{}, fault.Invalid("expires", "is in the past")
+		return world.Outcome{}, fault.Invalid("expires", "is in the past")
 	}
 	row := tenancy.Token{ID: w.Tenancy.NextToken(), User: user.ID, Name: c.Name, Hash: c.Hash, Created: at.Now, Expires: c.Expires}
-	return Outcome{Changes: []Change{tenancy.TokenSet{Row: row}}, Result: row, Event: Event{Message: "token " + c.Name + " of " + c.User}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: "token " + c.Name + " of " + c.User}}, nil
 }
 
 // TokenRevoke ends a token.
@@ -260,12 +261,12 @@ type TokenRevoke struct {
 func (TokenRevoke) Kind() string { return "token.revoke" }
 
 // Decide revokes the token.
-func (c TokenRevoke) Decide(w *World, at Context) (Outcome, error) {
+func (c TokenRevoke) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	user, ok := w.Tenancy.User(c.User)
 	row, found := w.Tenancy.Tokens.Get(c.Token)
 	if !ok || !found || row.User != user.ID || !w.Can(at.Principal, access.TokenRun, user.ID, 0) {
-		return Outcome{}, fault.New(codes.NotFound, "no such token")
+		return world.Outcome{}, fault.New(codes.NotFound, "no such token")
 	}
 	row.Revoked = true
-	return Outcome{Changes: []Change{tenancy.TokenSet{Row: row}}, Result: row, Event: Event{Message: "token " + row.Name + " of " + c.User}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: "token " + row.Name + " of " + c.User}}, nil
 }

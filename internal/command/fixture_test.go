@@ -1,4 +1,4 @@
-package world_test
+package command_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
@@ -65,27 +66,27 @@ func text(s string) *string { return &s }
 // prices, an enforcing account nlp with 500 credits and a showback account vision.
 func newSim(t fataler) *sim {
 	s := &sim{w: world.New(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano()}
-	s.must(t, system, world.SitePut{
+	s.must(t, system, command.SitePut{
 		Site:       world.Site{Instance: "00000000-test", PlanDepth: 50, MountRoots: []string{"~", "/data"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000, Grace: 0}},
 	})
-	inv := world.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
+	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range 4 {
 		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true})
 	}
 	s.must(t, system, inv)
-	s.must(t, system, world.UserPut{Create: true, Name: "root", Role: text("admin")})
+	s.must(t, system, command.UserPut{Create: true, Name: "root", Role: text("admin")})
 	root := s.user("root")
-	s.must(t, root, world.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
+	s.must(t, root, command.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
 	for _, u := range []string{"ada", "ben"} {
-		s.must(t, root, world.UserPut{Create: true, Name: u})
+		s.must(t, root, command.UserPut{Create: true, Name: u})
 	}
-	s.must(t, root, world.AccountPut{Create: true, Name: "nlp", Billing: text("enforce")})
-	s.must(t, root, world.AccountPut{Create: true, Name: "vision", Parent: "nlp"})
-	s.must(t, root, world.MemberPut{Account: "nlp", User: "ada", Role: "member"})
-	s.must(t, root, world.MemberPut{Account: "vision", User: "ben", Role: "member"})
-	s.must(t, root, world.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
+	s.must(t, root, command.AccountPut{Create: true, Name: "nlp", Billing: text("enforce")})
+	s.must(t, root, command.AccountPut{Create: true, Name: "vision", Parent: "nlp"})
+	s.must(t, root, command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+	s.must(t, root, command.MemberPut{Account: "vision", User: "ben", Role: "member"})
+	s.must(t, root, command.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
 	return s
 }
 

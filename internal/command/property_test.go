@@ -1,4 +1,4 @@
-package world_test
+package command_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
@@ -76,7 +77,7 @@ func TestWhateverHappens(t *testing.T) {
 		}
 		for r, most := range map[limits.Resource]int64{limits.GPU: 3, limits.CPU: 24_000, limits.Running: 3, limits.Submitted: 6} {
 			h.max[r] = most
-			h.must(t, h.user("root"), world.LimitPut{Account: "nlp", Resource: r, Max: most})
+			h.must(t, h.user("root"), command.LimitPut{Account: "nlp", Resource: r, Max: most})
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h.step(t)
@@ -97,23 +98,23 @@ func (h *history) step(t *rapid.T) {
 	who := h.user(rapid.SampledFrom([]string{"ada", "ben", "root"}).Draw(t, "who"))
 	switch rapid.IntRange(0, 11).Draw(t, "kind") {
 	case 0, 1, 2:
-		h.do(t, who, world.Submit{Spec: randomSpec(t)})
+		h.do(t, who, command.Submit{Spec: randomSpec(t)})
 		h.ids = append(h.ids, h.w.Workload.NextJob()-1)
 	case 3, 4:
-		h.do(t, system, world.JobStart{Job: job()})
+		h.do(t, system, command.JobStart{Job: job()})
 	case 5, 6:
 		h.observe(t, job())
 	case 7:
-		h.do(t, who, world.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now")})
+		h.do(t, who, command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now")})
 	case 8:
-		h.do(t, system, world.JobDue{Job: job()})
+		h.do(t, system, command.JobDue{Job: job()})
 	case 9:
-		h.do(t, system, world.Meter{Jobs: h.ids})
-		h.do(t, system, world.TilesDue{})
+		h.do(t, system, command.Meter{Jobs: h.ids})
+		h.do(t, system, command.TilesDue{})
 	case 10:
 		h.environment(t)
 	case 11:
-		h.do(t, system, world.JobFail{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "n"), Message: "no such image"})
+		h.do(t, system, command.JobFail{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "n"), Message: "no such image"})
 	}
 }
 
@@ -122,19 +123,19 @@ func (h *history) environment(t *rapid.T) {
 	root := h.user("root")
 	switch rapid.IntRange(0, 6).Draw(t, "what") {
 	case 0:
-		h.do(t, root, world.NodeDrain{Node: "gpu1", Reason: "disk", Resume: rapid.Bool().Draw(t, "resume")})
+		h.do(t, root, command.NodeDrain{Node: "gpu1", Reason: "disk", Resume: rapid.Bool().Draw(t, "resume")})
 	case 1:
-		h.do(t, root, world.MaintenancePut{Node: "*", From: h.now + hour/2, To: h.now + hour})
+		h.do(t, root, command.MaintenancePut{Node: "*", From: h.now + hour/2, To: h.now + hour})
 	case 2:
-		h.do(t, root, world.PricePut{From: h.now + hour/3, CPU: 20_000, Mem: 500})
+		h.do(t, root, command.PricePut{From: h.now + hour/3, CPU: 20_000, Mem: 500})
 	case 3:
-		h.do(t, root, world.GrantGive{Account: "nlp", Amount: 3 * money.Credit, Source: "extra", End: h.now + 2*hour, Subtree: true})
+		h.do(t, root, command.GrantGive{Account: "nlp", Amount: 3 * money.Credit, Source: "extra", End: h.now + 2*hour, Subtree: true})
 	case 4:
-		h.do(t, system, world.Contact{Lost: rapid.Bool().Draw(t, "lost")})
+		h.do(t, system, command.Contact{Lost: rapid.Bool().Draw(t, "lost")})
 	case 5:
-		h.do(t, root, world.AccountPut{Name: "vision", Billing: text(rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"))})
+		h.do(t, root, command.AccountPut{Name: "vision", Billing: text(rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"))})
 	case 6:
-		inv := world.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: rapid.Bool().Draw(t, "ready")}}}
+		inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: rapid.Bool().Draw(t, "ready")}}}
 		for i := range 4 {
 			d := placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true}
 			if rapid.IntRange(0, 4).Draw(t, "foreign") == 0 {
@@ -151,7 +152,7 @@ func (h *history) observe(t *rapid.T, k id.Job) {
 	if !ok {
 		return
 	}
-	cmd := world.JobObserved{Job: k, N: j.Attempt.N, Started: rapid.Int64Range(h.now-hour, h.now+hour).Draw(t, "started")}
+	cmd := command.JobObserved{Job: k, N: j.Attempt.N, Started: rapid.Int64Range(h.now-hour, h.now+hour).Draw(t, "started")}
 	switch rapid.IntRange(0, 4).Draw(t, "seen") {
 	case 0, 1:
 		cmd.Running = true
@@ -243,9 +244,9 @@ func (h *history) devices(t *rapid.T) {
 // finish ends all jobs and checks charges against what the tiles say.
 func (h *history) finish(t *rapid.T) {
 	for _, k := range h.ids {
-		h.do(t, h.user("root"), world.JobStop{Job: k, Now: true})
+		h.do(t, h.user("root"), command.JobStop{Job: k, Now: true})
 		if j, ok := h.w.Workload.Jobs.Get(k); ok {
-			h.do(t, system, world.JobObserved{Job: k, N: j.Attempt.N, Exited: true, Finished: h.now})
+			h.do(t, system, command.JobObserved{Job: k, N: j.Attempt.N, Exited: true, Finished: h.now})
 		}
 	}
 	h.check(t)

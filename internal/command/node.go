@@ -1,4 +1,4 @@
-package world
+package command
 
 import (
 	"reflect"
@@ -10,12 +10,13 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/world"
 )
 
 // SitePut puts the settings, partitions and QoS that the configuration names. It
 // is sent at every start and changes nothing when all is as it was.
 type SitePut struct {
-	Site       Site
+	Site       world.Site
 	Partitions []catalog.Partition
 	QoS        []catalog.QoS
 }
@@ -24,13 +25,13 @@ type SitePut struct {
 func (SitePut) Kind() string { return "site.set" }
 
 // Decide puts what differs.
-func (c SitePut) Decide(w *World, at Context) (Outcome, error) {
+func (c SitePut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "settings come from the server's configuration")
+		return world.Outcome{}, fault.New(codes.Denied, "settings come from the server's configuration")
 	}
-	var out []Change
+	var out []world.Change
 	if !reflect.DeepEqual(w.Site, c.Site) {
-		out = append(out, SiteSet{c.Site})
+		out = append(out, world.SiteSet{Row: c.Site})
 	}
 	for _, p := range c.Partitions {
 		if old, ok := w.Catalog.Partitions.Get(p.Name); !ok || !reflect.DeepEqual(old, p) {
@@ -42,7 +43,7 @@ func (c SitePut) Decide(w *World, at Context) (Outcome, error) {
 			out = append(out, catalog.QoSSet{Row: q})
 		}
 	}
-	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "settings of the configuration"}}, nil
+	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: "settings of the configuration"}}, nil
 }
 
 // InventoryObserved is what an engine offers now. What it no longer offers is
@@ -56,15 +57,15 @@ type InventoryObserved struct {
 func (InventoryObserved) Kind() string { return "node.observed" }
 
 // Decide puts what differs and moves the affected devices' tiles.
-func (c InventoryObserved) Decide(w *World, at Context) (Outcome, error) {
+func (c InventoryObserved) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only an engine reports nodes")
+		return world.Outcome{}, fault.New(codes.Denied, "only an engine reports nodes")
 	}
 	out := wrap(w.Placement.Observe(c.Nodes, c.Devices))
 	if len(out) == 0 {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
-	return w.retiled(at, out, Event{Message: "inventory changed"}, nil)
+	return retiled(w, at, out, world.Event{Message: "inventory changed"}, nil)
 }
 
 // NodeDrain takes a node out of use, or with Resume back into it. What runs goes
@@ -84,21 +85,21 @@ func (c NodeDrain) Kind() string {
 }
 
 // Decide drains or resumes the node.
-func (c NodeDrain) Decide(w *World, at Context) (Outcome, error) {
+func (c NodeDrain) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	row, ok := w.Placement.Nodes.Get(c.Node)
 	switch {
 	case !w.Can(at.Principal, access.NodeRun, 0, 0):
-		return Outcome{}, fault.New(codes.Denied, "only an operator may drain or resume a node")
+		return world.Outcome{}, fault.New(codes.Denied, "only an operator may drain or resume a node")
 	case !ok:
-		return Outcome{}, fault.NotFound("node", c.Node)
+		return world.Outcome{}, fault.NotFound("node", c.Node)
 	case !c.Resume && !oneLine(c.Reason, 200):
-		return Outcome{}, fault.Invalid("reason", "say why, on one line: users are shown it")
+		return world.Outcome{}, fault.Invalid("reason", "say why, on one line: users are shown it")
 	}
 	row.Drained, row.Why = !c.Resume, c.Reason
 	if c.Resume {
 		row.Why = ""
 	}
-	return w.retiled(at, []Change{placement.NodeSet{Row: row}}, Event{Message: or(c.Reason, "resumed")}, row)
+	return retiled(w, at, []world.Change{placement.NodeSet{Row: row}}, world.Event{Message: or(c.Reason, "resumed")}, row)
 }
 
 // MaintenancePut plans a window in which nothing may run, or with Cancel takes one
@@ -119,29 +120,29 @@ func (c MaintenancePut) Kind() string {
 }
 
 // Decide plans or cancels the window.
-func (c MaintenancePut) Decide(w *World, at Context) (Outcome, error) {
+func (c MaintenancePut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.NodeRun, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only an operator may plan maintenance")
+		return world.Outcome{}, fault.New(codes.Denied, "only an operator may plan maintenance")
 	}
 	if c.Cancel != 0 {
 		row, ok := w.Placement.Maintenance.Get(c.Cancel)
 		if !ok {
-			return Outcome{}, fault.New(codes.NotFound, "no such maintenance window: %d", c.Cancel)
+			return world.Outcome{}, fault.New(codes.NotFound, "no such maintenance window: %d", c.Cancel)
 		}
 		row.Over = true
-		return w.retiled(at, []Change{placement.MaintenanceSet{Row: row}}, Event{Message: row.Reason}, row)
+		return retiled(w, at, []world.Change{placement.MaintenanceSet{Row: row}}, world.Event{Message: row.Reason}, row)
 	}
 	if _, ok := w.Placement.Nodes.Get(c.Node); c.Node != "*" && !ok {
-		return Outcome{}, fault.Invalid("node", "no such node: %s (* is every node)", c.Node)
+		return world.Outcome{}, fault.Invalid("node", "no such node: %s (* is every node)", c.Node)
 	}
 	if c.From >= c.To || c.To <= at.Now {
-		return Outcome{}, fault.Invalid("to", "must be after from and in the future")
+		return world.Outcome{}, fault.Invalid("to", "must be after from and in the future")
 	}
 	if c.Reason != "" && !oneLine(c.Reason, 200) {
-		return Outcome{}, fault.Invalid("reason", "must be at most 200 characters on one line")
+		return world.Outcome{}, fault.Invalid("reason", "must be at most 200 characters on one line")
 	}
 	row := placement.Maintenance{ID: w.Placement.NextMaintenance(), Node: c.Node, From: c.From, To: c.To, Reason: c.Reason, By: id.User(at.Principal.User)}
-	return w.retiled(at, []Change{placement.MaintenanceSet{Row: row}}, Event{Message: c.Reason}, row)
+	return retiled(w, at, []world.Change{placement.MaintenanceSet{Row: row}}, world.Event{Message: c.Reason}, row)
 }
 
 // TilesDue moves the tiles of devices whose payer changed by time alone: a
@@ -152,37 +153,37 @@ type TilesDue struct{}
 func (TilesDue) Kind() string { return "meter.tiles" }
 
 // Decide moves the tiles that differ from what they should be.
-func (TilesDue) Decide(w *World, at Context) (Outcome, error) {
+func (TilesDue) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, fault.New(codes.Denied, "only the server meters")
+		return world.Outcome{}, fault.New(codes.Denied, "only the server meters")
 	}
-	var out []Change
+	var out []world.Change
 	for _, m := range w.Placement.Maintenance.All() {
 		if m.To <= at.Now {
 			m.Over = true
 			out = append(out, placement.MaintenanceSet{Row: m})
 		}
 	}
-	return w.retiled(at, out, Event{Message: "device time"}, nil)
+	return retiled(w, at, out, world.Event{Message: "device time"}, nil)
 }
 
 // retiled completes an outcome with what its changes do to all devices' tiles.
-func (w *World) retiled(at Context, changes []Change, ev Event, result any) (Outcome, error) {
+func retiled(w *world.World, at world.Context, changes []world.Change, ev world.Event, result any) (world.Outcome, error) {
 	after := w.Copy()
 	after.Fold(changes)
 	var devices []placement.Device
 	for _, d := range after.Placement.Devices.All() {
 		devices = append(devices, d)
 	}
-	tiles, err := after.scene(at.Now).Retile(w.Ledger.NewPosting(at.Seq, at.Now), devices, metering.Boundary{})
+	tiles, err := scene(after, at.Now).Retile(w.Ledger.NewPosting(at.Seq, at.Now), devices, metering.Boundary{})
 	if err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
 	changes = append(changes, wrap(tiles)...)
 	ev.Skip = len(changes) == 0
-	return Outcome{Changes: changes, Event: ev, Result: result}, nil
+	return world.Outcome{Changes: changes, Event: ev, Result: result}, nil
 }
 
-func (w *World) scene(now int64) metering.Scene {
+func scene(w *world.World, now int64) metering.Scene {
 	return metering.Scene{Places: &w.Placement, Jobs: &w.Workload, Catalog: &w.Catalog, Ledger: &w.Ledger, Now: now}
 }

@@ -1,4 +1,4 @@
-package world
+package command
 
 import (
 	"fmt"
@@ -11,11 +11,12 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
 )
 
 // ended closes the current attempt: charges it, and either queues the job again
 // or ends it. j is the command's own copy; b says what is known of its start.
-func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome codes.Outcome, message string, finished int64, exit int32) (Outcome, error) {
+func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundary, outcome codes.Outcome, message string, finished int64, exit int32) (world.Outcome, error) {
 	if finished == 0 {
 		finished = at.Now // it never began: no engine knows when it ended
 	}
@@ -28,27 +29,27 @@ func (w *World) ended(at Context, j *workload.Job, b metering.Boundary, outcome 
 		b.As = ledger.CauseDown
 		money = metering.Refund(p, &w.Ledger, j, ledger.CauseDown)
 	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
-		return Outcome{}, err
+		return world.Outcome{}, err
 	}
 	if j.Again(outcome) {
 		j.State, j.Requeues, j.Message = workload.Queued, j.Requeues+1, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, words(outcome))
-		return w.moved(at, p, j, wrap(money), b, j.Message)
+		return moved(w, at, p, j, wrap(money), b, j.Message)
 	}
 	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
 	j.Message = message
 	money = append(money, metering.Close(p, &w.Ledger, j)...)
-	return w.moved(at, p, j, wrap(money), b, endMessage(outcome, message))
+	return moved(w, at, p, j, wrap(money), b, endMessage(outcome, message))
 }
 
 // finish ends a job that holds no allocation.
-func (w *World) finish(at Context, j *workload.Job, outcome codes.Outcome, message string) (Outcome, error) {
+func finish(w *world.World, at world.Context, j *workload.Job, outcome codes.Outcome, message string) (world.Outcome, error) {
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
 	j.State, j.Outcome, j.Message, j.Ended, j.ExitCode = workload.Ended, outcome, message, at.Now, 125
 	if outcome == codes.Cancelled {
 		j.ExitCode = 130
 	}
-	changes := append([]Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
-	return Outcome{Changes: changes, Result: j, Event: Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
+	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
+	return world.Outcome{Changes: changes, Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
 }
 
 func words(o codes.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
@@ -68,27 +69,27 @@ type JobDue struct{ Job id.Job }
 func (JobDue) Kind() string { return "job.due" }
 
 // Decide takes whatever step is due now.
-func (c JobDue) Decide(w *World, at Context) (Outcome, error) {
+func (c JobDue) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
 	old, ok := w.Workload.Jobs.Get(c.Job)
 	if !ok || old.Due() == 0 || old.Due() > at.Now {
-		return Outcome{Event: Event{Skip: true}}, nil
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
 	a := &j.Attempt
 	switch {
 	case j.State == workload.Stopping:
 		a.Kill = true
-		return w.put(j, "grace is over: SIGKILL"), nil
+		return put(w, j, "grace is over: SIGKILL"), nil
 	case at.Now >= a.Until:
 		j.State, a.StopAt, a.Cause = workload.Stopping, at.Now, codes.TimedOut
 		j.Message = "its time is up"
-		return w.put(j, "time is up: SIGTERM"), nil
+		return put(w, j, "time is up: SIGTERM"), nil
 	}
 	a.Signaled = true
-	return w.put(j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
+	return put(w, j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
 }
 
 // Meter posts what running jobs have accrued so far.
@@ -98,12 +99,12 @@ type Meter struct{ Jobs []id.Job }
 func (Meter) Kind() string { return "meter.post" }
 
 // Decide posts each job's accrual.
-func (c Meter) Decide(w *World, at Context) (Outcome, error) {
+func (c Meter) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
-	var out []Change
+	var out []world.Change
 	for _, k := range slices.Compact(slices.Sorted(slices.Values(c.Jobs))) {
 		old, ok := w.Workload.Jobs.Get(k)
 		if !ok || !workload.RulesOf(old.State).Charges || old.Attempt.Lost != 0 {
@@ -112,14 +113,14 @@ func (c Meter) Decide(w *World, at Context) (Outcome, error) {
 		j := edit(old, at)
 		money, err := metering.Post(p, &w.Catalog, j, at.Now)
 		if err != nil {
-			return Outcome{}, err
+			return world.Outcome{}, err
 		}
 		if len(money) > 0 {
 			j.Attempt.Seen = at.Now
 			out = append(append(out, workload.JobSet{Row: j}), wrap(money)...)
 		}
 	}
-	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "accrued charges"}}, nil
+	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: "accrued charges"}}, nil
 }
 
 // PromisesMade records the starts that the planner reserved.
@@ -137,11 +138,11 @@ type Promised struct {
 func (PromisesMade) Kind() string { return "plan.promises" }
 
 // Decide puts what differs.
-func (c PromisesMade) Decide(w *World, at Context) (Outcome, error) {
+func (c PromisesMade) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	if !w.Can(at.Principal, access.System, 0, 0) {
-		return Outcome{}, onlyServer
+		return world.Outcome{}, onlyServer
 	}
-	var out []Change
+	var out []world.Change
 	for _, p := range c.Promises {
 		old, ok := w.Workload.Jobs.Get(p.Job)
 		if !ok || old.State != workload.Queued || old.Promise == p.At {
@@ -151,5 +152,5 @@ func (c PromisesMade) Decide(w *World, at Context) (Outcome, error) {
 		j.Seq, j.Promise = old.Seq, p.At
 		out = append(out, workload.JobSet{Row: j})
 	}
-	return Outcome{Changes: out, Event: Event{Skip: len(out) == 0, Message: "starts promised"}}, nil
+	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: "starts promised"}}, nil
 }

@@ -1,9 +1,11 @@
-package world_test
+package command_test
 
 import (
 	"testing"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -17,23 +19,23 @@ import (
 // The main job: deposit, devices, charge to the microcredit, the rest returned.
 func TestTheMainJob(t *testing.T) {
 	s := newSim(t)
-	got := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted)
+	got := s.must(t, s.user("ada"), command.Submit{Spec: example()}).(admission.Accepted)
 	if got.Job.Deposit.String() != "2.288" {
 		t.Errorf("deposit %s, want 2.288", got.Job.Deposit)
 	}
 	if b := s.w.Ledger.Balance(ledger.OfGrant(1)); b != 500*money.Credit-got.Job.Deposit {
 		t.Errorf("grant has %s", b)
 	}
-	s.must(t, system, world.JobStart{Job: got.Job.ID, Image: "sha256:1"})
+	s.must(t, system, command.JobStart{Job: got.Job.ID, Image: "sha256:1"})
 	j := s.job(t, got.Job.ID)
 	if j.State != workload.Starting || len(j.Attempt.Devices) != 1 {
 		t.Fatalf("state %s devices %v", j.State, j.Attempt.Devices)
 	}
 	s.now += 5e9
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
 	start := s.now
 	s.now += 72 * 60e9
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Exited: true, Finished: s.now})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Exited: true, Finished: s.now})
 	if _, ok := s.w.Workload.Jobs.Get(j.ID); ok {
 		t.Error("an ended job is still live")
 	}
@@ -75,15 +77,15 @@ func TestRefusals(t *testing.T) {
 		},
 		"more money than there is": {
 			setup: func(t *testing.T, s *sim) {
-				s.must(t, s.user("root"), world.AccountPut{Create: true, Name: "poor", Billing: text("enforce")})
-				s.must(t, s.user("root"), world.MemberPut{Account: "poor", User: "ada", Role: "member"})
-				s.must(t, s.user("root"), world.GrantGive{Account: "poor", Amount: money.Credit, Source: "x"})
+				s.must(t, s.user("root"), command.AccountPut{Create: true, Name: "poor", Billing: text("enforce")})
+				s.must(t, s.user("root"), command.MemberPut{Account: "poor", User: "ada", Role: "member"})
+				s.must(t, s.user("root"), command.GrantGive{Account: "poor", Amount: money.Credit, Source: "x"})
 			},
 			change: func(j *workload.Spec) { j.Account = "poor" }, code: codes.Funds, set: map[string]string{"time": "52m"},
 		},
 		"a limit on devices": {
 			setup: func(t *testing.T, s *sim) {
-				s.must(t, s.user("root"), world.LimitPut{Account: "nlp", Resource: limits.GPU, Max: 2})
+				s.must(t, s.user("root"), command.LimitPut{Account: "nlp", Resource: limits.GPU, Max: 2})
 			},
 			change: func(j *workload.Spec) { j.GPU = 3 }, code: codes.LimitDevices, set: map[string]string{"gpu": "2"},
 		},
@@ -104,7 +106,7 @@ func TestRefusals(t *testing.T) {
 			spec.Account = "nlp"
 			tt.change(&spec)
 			before := s.w.Ledger.Balance(ledger.OfGrant(1))
-			_, err := s.do(s.user("ada"), world.Submit{Spec: spec})
+			_, err := s.do(s.user("ada"), command.Submit{Spec: spec})
 			f := refusal(t, err)
 			if f.Reasons[0].Code != tt.code || f.Reasons[0].Message == "" {
 				t.Errorf("reason %+v, want %s", f.Reasons[0], tt.code)
@@ -131,18 +133,18 @@ func TestWaitingIsNotRefusal(t *testing.T) {
 	s := newSim(t)
 	spec := example()
 	spec.GPU = 4
-	first := s.must(t, s.user("ada"), world.Submit{Spec: spec}).(world.Accepted).Job
-	s.must(t, system, world.JobStart{Job: first.ID})
-	second := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted).Job
-	s.must(t, system, world.JobStart{Job: second.ID})
+	first := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
+	s.must(t, system, command.JobStart{Job: first.ID})
+	second := s.must(t, s.user("ada"), command.Submit{Spec: example()}).(admission.Accepted).Job
+	s.must(t, system, command.JobStart{Job: second.ID})
 	if got := s.job(t, second.ID).State; got != workload.Queued {
 		t.Fatalf("state %s", got)
 	}
-	s.must(t, system, world.JobStart{Job: second.ID})
-	s.must(t, system, world.JobObserved{Job: first.ID, N: 1, Running: true, Started: s.now})
+	s.must(t, system, command.JobStart{Job: second.ID})
+	s.must(t, system, command.JobObserved{Job: first.ID, N: 1, Running: true, Started: s.now})
 	s.now += hour
-	s.must(t, system, world.JobObserved{Job: first.ID, N: 1, Exited: true, Finished: s.now})
-	s.must(t, system, world.JobStart{Job: second.ID})
+	s.must(t, system, command.JobObserved{Job: first.ID, N: 1, Exited: true, Finished: s.now})
+	s.must(t, system, command.JobStart{Job: second.ID})
 	if got := s.job(t, second.ID).State; got != workload.Starting {
 		t.Errorf("state %s", got)
 	}
@@ -154,9 +156,9 @@ func TestTheClockOfAJob(t *testing.T) {
 	s := newSim(t)
 	spec := example()
 	spec.Time, spec.Grace, spec.Signal = hour, 60e9, workload.Signal{Name: "USR1", Before: 120e9}
-	j := s.must(t, s.user("ada"), world.Submit{Spec: spec}).(world.Accepted).Job
-	s.must(t, system, world.JobStart{Job: j.ID})
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+	j := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
+	s.must(t, system, command.JobStart{Job: j.ID})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
 	start := s.now
 	for _, step := range []struct {
 		after int64
@@ -168,14 +170,14 @@ func TestTheClockOfAJob(t *testing.T) {
 		{hour + 60e9, func(j *workload.Job) bool { return j.Attempt.Kill }},
 	} {
 		s.now = start + step.after
-		s.must(t, system, world.JobDue{Job: j.ID})
+		s.must(t, system, command.JobDue{Job: j.ID})
 		if got := s.job(t, j.ID); !step.check(got) {
 			t.Errorf("after %d s: %s %+v", step.after/1e9, got.State, got.Attempt)
 		}
 	}
 	s.now = start + 2*hour
-	s.must(t, system, world.TilesDue{})
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Exited: true, Finished: s.now, ExitCode: 137})
+	s.must(t, system, command.TilesDue{})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Exited: true, Finished: s.now, ExitCode: 137})
 	// 61 minutes of 1, 0.08 and 0.064 credits an hour, each rounded down
 	if spent := s.w.Ledger.Balance(ledger.Spent(1)); spent != 1_163_065 {
 		t.Errorf("spent %d", spent)
@@ -190,15 +192,15 @@ func TestPlatformFaultIsRefunded(t *testing.T) {
 	s := newSim(t)
 	spec := example()
 	spec.Requeue = []string{"node"}
-	j := s.must(t, s.user("ada"), world.Submit{Spec: spec}).(world.Accepted).Job
-	s.must(t, system, world.JobStart{Job: j.ID})
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+	j := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
+	s.must(t, system, command.JobStart{Job: j.ID})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
 	s.now += hour
-	s.must(t, system, world.Meter{Jobs: []id.Job{j.ID}})
+	s.must(t, system, command.Meter{Jobs: []id.Job{j.ID}})
 	if s.w.Ledger.Balance(ledger.Spent(1)) == 0 {
 		t.Fatal("nothing was posted")
 	}
-	s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Gone: true})
+	s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Gone: true})
 	if spent := s.w.Ledger.Balance(ledger.Spent(1)); spent != 0 {
 		t.Errorf("spent %s after the platform's fault", spent)
 	}
@@ -206,7 +208,7 @@ func TestPlatformFaultIsRefunded(t *testing.T) {
 	if again.State != workload.Queued || again.Requeues != 1 {
 		t.Errorf("%s, requeued %d times", again.State, again.Requeues)
 	}
-	s.must(t, system, world.JobStart{Job: j.ID})
+	s.must(t, system, command.JobStart{Job: j.ID})
 	if n := s.job(t, j.ID).Attempt.N; n != 2 {
 		t.Errorf("attempt %d", n)
 	}
@@ -216,19 +218,19 @@ func TestPlatformFaultIsRefunded(t *testing.T) {
 // his; what he may not see isn't there.
 func TestOthersJobs(t *testing.T) {
 	s := newSim(t)
-	j := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted).Job
+	j := s.must(t, s.user("ada"), command.Submit{Spec: example()}).(admission.Accepted).Job
 	for name, cmd := range map[string]world.Command{
-		"start": world.JobStart{Job: j.ID}, "observe": world.JobObserved{Job: j.ID}, "fail": world.JobFail{Job: j.ID},
-		"due": world.JobDue{Job: j.ID}, "meter": world.Meter{}, "site": world.SitePut{}, "inventory": world.InventoryObserved{}, "contact": world.Contact{Lost: true},
+		"start": command.JobStart{Job: j.ID}, "observe": command.JobObserved{Job: j.ID}, "fail": command.JobFail{Job: j.ID},
+		"due": command.JobDue{Job: j.ID}, "meter": command.Meter{}, "site": command.SitePut{}, "inventory": command.InventoryObserved{}, "contact": command.Contact{Lost: true},
 	} {
 		if _, err := s.do(s.user("root"), cmd); fault.Of(err) != codes.Denied {
 			t.Errorf("%s by an admin: %v", name, err)
 		}
 	}
-	if _, err := s.do(s.user("ben"), world.JobStop{Job: j.ID}); fault.Of(err) != codes.NotFound {
+	if _, err := s.do(s.user("ben"), command.JobStop{Job: j.ID}); fault.Of(err) != codes.NotFound {
 		t.Errorf("a stranger's stop: %v", err)
 	}
-	if _, err := s.do(s.user("ben"), world.Submit{Spec: workload.Spec{Account: "nlp", Image: "x", CPU: 1000, Mem: 1 << 30, Time: hour}}); fault.Of(err) != codes.Invalid {
+	if _, err := s.do(s.user("ben"), command.Submit{Spec: workload.Spec{Account: "nlp", Image: "x", CPU: 1000, Mem: 1 << 30, Time: hour}}); fault.Of(err) != codes.Invalid {
 		t.Errorf("submitting to somebody else's account: %v", err)
 	}
 }
@@ -251,15 +253,15 @@ func TestTheMachineWentDown(t *testing.T) {
 			s := newSim(t)
 			spec := example()
 			spec.Requeue = []string{"node", "timeout"}
-			j := s.must(t, s.user("ada"), world.Submit{Spec: spec}).(world.Accepted).Job
-			s.must(t, system, world.JobStart{Job: j.ID})
-			s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+			j := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
+			s.must(t, system, command.JobStart{Job: j.ID})
+			s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
 			if tt.cancel {
-				s.must(t, s.user("ada"), world.JobStop{Job: j.ID})
+				s.must(t, s.user("ada"), command.JobStop{Job: j.ID})
 			}
 			s.now += tt.down
-			s.must(t, system, world.JobDue{Job: j.ID})
-			got := s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Lost: true, Started: s.now - tt.down, Finished: s.now, ExitCode: 255}).(*workload.Job)
+			s.must(t, system, command.JobDue{Job: j.ID})
+			got := s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Lost: true, Started: s.now - tt.down, Finished: s.now, ExitCode: 255}).(*workload.Job)
 			if got.State != tt.state || got.Outcome != tt.outcome {
 				t.Errorf("%s %s, want %s %s", got.State, got.Outcome, tt.state, tt.outcome)
 			}
@@ -273,11 +275,11 @@ func TestTheMachineWentDown(t *testing.T) {
 // A job that was stopped before its container existed ended when that was found.
 func TestStoppedBeforeItBegan(t *testing.T) {
 	s := newSim(t)
-	j := s.must(t, s.user("ada"), world.Submit{Spec: example()}).(world.Accepted).Job
-	s.must(t, system, world.JobStart{Job: j.ID})
-	s.must(t, s.user("ada"), world.JobStop{Job: j.ID, Now: true})
+	j := s.must(t, s.user("ada"), command.Submit{Spec: example()}).(admission.Accepted).Job
+	s.must(t, system, command.JobStart{Job: j.ID})
+	s.must(t, s.user("ada"), command.JobStop{Job: j.ID, Now: true})
 	s.now += 5e9
-	got := s.must(t, system, world.JobObserved{Job: j.ID, N: 1, Exited: true, ExitCode: 137}).(*workload.Job)
+	got := s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Exited: true, ExitCode: 137}).(*workload.Job)
 	if got.Ended != s.now || got.Attempt.Ended != s.now || got.Outcome != codes.Cancelled || got.Charged != 0 {
 		t.Errorf("ended %d, attempt %d, %s, charged %s; want %d, cancelled, nothing", got.Ended, got.Attempt.Ended, got.Outcome, got.Charged, s.now)
 	}
