@@ -58,13 +58,23 @@ func ParseRole(s string) (Role, bool) {
 	return NoRole, false
 }
 
-// Principal is who asks.
+// Principal is who asks, as of one moment.
 type Principal struct {
+	Now      int64    // ns; when this was so
 	User     int64    // row id; 0: the server itself
 	Name     string   // as recorded in the log
 	Platform Platform // as of now
 	System   bool     // the server's own loops
-	Blocked  bool
+	Blocked  bool     // or ended, or retired: may nothing
+	Narrow   Narrowing
+}
+
+// Signature is how the log names p: with the token too that narrows it.
+func (p Principal) Signature() string {
+	if p.Narrow.Name == "" {
+		return p.Name
+	}
+	return p.Name + " (" + p.Narrow.Name + ")"
 }
 
 // Action is what is asked for.
@@ -77,6 +87,7 @@ const (
 	JobSubmit   Action = "job.submit" // on an account
 	JobControl  Action = "job.control"
 	JobEnter    Action = "job.enter" // exec, attach: the job's own identity
+	JobRaise    Action = "job.raise" // above the priority that everybody has
 	AccountSee  Action = "account.see"
 	AccountRead Action = "account.read" // money, usage, members
 	AccountRun  Action = "account.manage"
@@ -86,7 +97,7 @@ const (
 	LimitSet    Action = "limit.set"
 	UserSee     Action = "user.see"
 	UserRun     Action = "user.manage"
-	TokenRun    Action = "token.manage"
+	TokenRun    Action = "token.manage" // tokens, sessions and passwords
 	NodeSee     Action = "node.see"
 	NodeRun     Action = "node.manage"
 	LedgerAll   Action = "ledger.read"
@@ -98,6 +109,9 @@ const (
 type Target struct {
 	Owner int64 // user id of a job, token or user row; 0: nobody's
 	Role  Role  // the principal's role in the account concerned, ancestors included
+	// Within says that the account concerned is the one that the principal is
+	// narrowed to, or below it. Who isn't narrowed needs no more than his role.
+	Within bool
 }
 
 // Authorize reports whether p may do a to t. What no line allows is denied.
@@ -105,10 +119,10 @@ func Authorize(p Principal, a Action, t Target) bool {
 	if p.System {
 		return true
 	}
-	if p.User == 0 || p.Blocked {
+	mine := t.Owner != 0 && t.Owner == p.User
+	if p.User == 0 || p.Blocked || !p.Narrow.allows(a, t, mine) {
 		return false
 	}
-	mine := t.Owner != 0 && t.Owner == p.User
 	admin := p.Platform == Admin
 	operator := admin || p.Platform == Operator
 	sees := operator || p.Platform == Auditor
@@ -129,12 +143,10 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return admin || t.Role >= Manager
 	case AccountMake, MoneyGive, PriceSet, UserRun:
 		return admin
-	case LimitSet:
+	case LimitSet, JobRaise, NodeRun:
 		return operator
 	case UserSee, TokenRun:
 		return mine || sees && a == UserSee || admin
-	case NodeRun:
-		return operator
 	case LedgerAll, EventsAll:
 		return sees
 	}

@@ -28,6 +28,7 @@ var grants = map[access.Action][]string{
 	access.PriceSet:    {"admin"},
 	access.UserRun:     {"admin"},
 	access.LimitSet:    {"operator", "admin"},
+	access.JobRaise:    {"operator", "admin"},
 	access.NodeRun:     {"operator", "admin"},
 	access.UserSee:     {"owner of it", "auditor", "operator", "admin"},
 	access.TokenRun:    {"owner of it", "admin"},
@@ -54,36 +55,121 @@ func allowed(p access.Principal, a access.Action, t access.Target) bool {
 	return false
 }
 
-// Every action × platform role × account role × owner × blocked, and who has no
-// name, against the oracle.
+// kept is what the oracle says a token's scopes keep, as the documentation says it.
+// A scope with "own" keeps the action only on the user's own things.
+var kept = map[string]map[access.Action]string{
+	"read": {
+		access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.UserSee: "",
+		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "",
+	},
+	"submit": {access.JobSubmit: "", access.JobControl: "own", access.JobEnter: "", access.NodeSee: ""},
+	"manage": {access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.NodeRun: "", access.NodeSee: ""},
+	"admin":  {access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
+}
+
+// narrowed is what the oracle says a narrowed token keeps.
+func narrowed(scopes []string, account bool, a access.Action, mine, within bool) bool {
+	if len(scopes) == 0 && !account || a == access.NodeSee {
+		return true
+	}
+	if a == access.TokenRun || account && !within {
+		return false
+	}
+	for _, s := range scopes {
+		if whose, ok := kept[s][a]; ok && (whose == "" || (whose == "own") == mine) {
+			return true
+		}
+	}
+	return len(scopes) == 0
+}
+
+// narrowings are all that a token can be narrowed to.
+func narrowings() []access.Narrowing {
+	var out []access.Narrowing
+	for scopes := range access.Scope(1 << len(access.ScopeNames())) {
+		for _, account := range []int64{0, 5} {
+			out = append(out, access.Narrowing{Token: 1, Scopes: scopes, Account: account})
+		}
+	}
+	return out
+}
+
+// Every action × platform role × account role × owner × blocked × what a token is
+// narrowed to, and who has no name, against the oracle.
 func TestAuthorizeAgainstOracle(t *testing.T) {
 	const me, somebody = int64(7), int64(8)
 	asked := 0
 	for a := range grants {
 		for _, platform := range []access.Platform{access.PlatformUser, access.Operator, access.Admin, access.Auditor, ""} {
 			for role := range access.Role(len(roles)) {
-				for _, owner := range []int64{0, me, somebody} {
-					for _, user := range []int64{0, me} {
-						for _, blocked := range []bool{false, true} {
-							p := access.Principal{User: user, Platform: platform, Blocked: blocked}
-							target := access.Target{Owner: owner, Role: role}
-							want := user != 0 && !blocked && allowed(p, a, target)
-							if got := access.Authorize(p, a, target); got != want {
-								t.Errorf("Authorize(%+v, %s, %+v) = %v, the table says %v", p, a, target, got, want)
-							}
-							p.System = true
-							if !access.Authorize(p, a, target) {
-								t.Errorf("the server itself may not %s", a)
-							}
-							asked++
-						}
+				for _, target := range []access.Target{
+					{Owner: 0}, {Owner: me}, {Owner: somebody},
+					{Owner: 0, Within: true}, {Owner: me, Within: true}, {Owner: somebody, Within: true},
+				} {
+					target.Role = role
+					for _, n := range narrowings() {
+						asked += compare(t, access.Principal{Platform: platform, Narrow: n}, me, a, target)
 					}
 				}
 			}
 		}
 	}
-	if want := 20 * 5 * 5 * 3 * 2 * 2; asked != want {
+	if want := 21 * 5 * 5 * 6 * 32 * 4; asked != want {
 		t.Errorf("asked %d questions, want %d: an action is missing", asked, want)
+	}
+}
+
+func compare(t *testing.T, p access.Principal, me int64, a access.Action, target access.Target) (asked int) {
+	for _, p.User = range []int64{0, me} {
+		for _, p.Blocked = range []bool{false, true} {
+			want := p.User != 0 && !p.Blocked && allowed(p, a, target) &&
+				narrowed(p.Narrow.Scopes.Names(), p.Narrow.Account != 0, a, target.Owner == p.User, target.Within)
+			if got := access.Authorize(p, a, target); got != want {
+				t.Errorf("Authorize(%+v, %s, %+v) = %v, the table says %v", p, a, target, got, want)
+			}
+			p.System = true
+			if !access.Authorize(p, a, target) {
+				t.Errorf("the server itself may not %s", a)
+			}
+			p.System = false
+			asked++
+		}
+	}
+	return asked
+}
+
+// A narrowed token never may what its user mayn't, and never more than a wider one.
+func TestNarrowingOnlyTakes(t *testing.T) {
+	for a := range grants {
+		for _, n := range narrowings() {
+			for _, target := range []access.Target{{}, {Owner: 7, Within: true}, {Role: access.Owner, Within: true}, {Role: access.Owner}} {
+				p := access.Principal{User: 7, Platform: access.Admin, Narrow: n}
+				whole := p
+				whole.Narrow = access.Narrowing{}
+				if access.Authorize(p, a, target) && !access.Authorize(whole, a, target) {
+					t.Errorf("narrowed to %+v may %s to %+v, the user may not", n, a, target)
+				}
+			}
+		}
+	}
+}
+
+func TestScopesReadBack(t *testing.T) {
+	var all access.Scope
+	for _, name := range access.ScopeNames() {
+		s, ok := access.ParseScope(name)
+		if !ok || s.String() != name || all&s != 0 {
+			t.Errorf("ParseScope(%q) = %v, %v", name, s, ok)
+		}
+		all |= s
+	}
+	if all.String() != "read,submit,manage,admin" {
+		t.Errorf("all scopes are %s", all)
+	}
+	for _, word := range []string{"", "Read", "read,submit", "root"} {
+		if s, ok := access.ParseScope(word); ok {
+			t.Errorf("ParseScope(%q) = %v", word, s)
+		}
 	}
 }
 

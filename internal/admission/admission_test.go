@@ -192,7 +192,6 @@ func ptr[T any](v T) *T { return &v }
 func TestResolve(t *testing.T) {
 	l := newLab(t, "off", 0)
 	l.must(t, command.AccountPut{Create: true, Name: "secret"})
-	u, _ := l.w.Tenancy.User("ada")
 	tests := map[string]struct {
 		spec  workload.Spec
 		field string
@@ -207,7 +206,7 @@ func TestResolve(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, spec, err := l.w.View(l.now).Resolve(u, tt.spec)
+			s, spec, err := l.w.View(l.now).Resolve(l.ada(), tt.spec)
 			if tt.field == "" {
 				if err != nil || s.Account.Name != "nlp" || spec.Partition != "main" || spec.QoS != "normal" || spec.Time != hour {
 					t.Fatalf("%+v %v", spec, err)

@@ -59,8 +59,8 @@ func (d *decision) refuse(r fault.Reason) { d.out.Reasons = append(d.out.Reasons
 // standing checks the people: a blocked user or a closed account runs nothing.
 func (d *decision) standing() {
 	u := d.Subject.User
-	if u.Blocked {
-		d.refuse(fault.Reason{Code: codes.UserBlocked, Message: "user " + u.Name + " is blocked", Scope: "user " + u.Name, Never: true})
+	if why := u.Barred(d.Now); why != "" {
+		d.refuse(fault.Reason{Code: barredCode(why), Message: "user " + u.Name + " is " + why, Scope: "user " + u.Name, Never: true})
 	}
 	if u.Warning != "" {
 		d.refuse(fault.Reason{Code: codes.UserBlocked, Message: "user " + u.Name + ": " + u.Warning + "; an admin must run: croft user set " + u.Name + " --rebind", Scope: "user " + u.Name, Never: true})
@@ -69,11 +69,15 @@ func (d *decision) standing() {
 		d.refuse(fault.Reason{Code: codes.UserUnbound, Message: "user " + u.Name + " has no Unix account on this machine to run as", Scope: "user " + u.Name, Never: true})
 	}
 	for _, a := range d.path {
-		if row, ok := d.Tenancy.Accounts.Get(a); ok && row.Closed {
+		row, ok := d.Tenancy.Accounts.Get(a)
+		if ok && row.Over(d.Now) {
+			d.refuse(fault.Reason{Code: codes.AccountExpired, Message: "account " + row.Name + " is over since " + day(row.Ends), Observed: day(d.Now), Bound: day(row.Ends), Scope: "account " + row.Name, Field: "account", Never: true})
+		}
+		if ok && row.Closed {
 			d.refuse(fault.Reason{Code: codes.AccountClosed, Message: "account " + row.Name + " is closed", Scope: "account " + row.Name, Field: "account", Never: true})
 		}
 	}
-	if d.Gate == Start && d.Tenancy.Role(u.ID, d.Subject.Account.ID) < memberRole {
+	if d.Gate == Start && d.Tenancy.Role(u.ID, d.Subject.Account.ID, d.Now) < memberRole {
 		d.refuse(fault.Reason{Code: codes.AccountUnknown, Message: "user " + u.Name + " is no longer a member of " + d.Subject.Account.Name, Scope: "account " + d.Subject.Account.Name, Field: "account"})
 	}
 }

@@ -83,7 +83,7 @@ func (l *lab) must(t fataler, cmd world.Command) any {
 
 func (l *lab) ada() access.Principal {
 	u, _ := l.w.Tenancy.User("ada")
-	return l.w.Principal(u.ID)
+	return l.w.Principal(u.ID, 0, l.now)
 }
 
 // submit is what the world comes to for ada's spec.
@@ -100,8 +100,7 @@ func (l *lab) submit(t fataler, spec workload.Spec) world.Outcome {
 func (l *lab) request(t fataler, spec workload.Spec) (admission.View, admission.Request) {
 	t.Helper()
 	v := l.w.View(l.now)
-	u, _ := v.Tenancy.User("ada")
-	subject, spec, err := v.Resolve(u, spec)
+	subject, spec, err := v.Resolve(l.ada(), spec)
 	if err != nil {
 		t.Fatalf("resolve: %v", err)
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -16,6 +17,16 @@ import (
 type pathID = id.Account
 
 const memberRole = access.Member
+
+// day is a moment as reasons name it.
+func day(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04 UTC") }
+
+func barredCode(why string) codes.Reason {
+	if why == "expired" {
+		return codes.UserExpired
+	}
+	return codes.UserBlocked
+}
 
 func span(ns int64) string { return quantity.FormatDuration(ns) }
 

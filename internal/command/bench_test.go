@@ -36,11 +36,11 @@ func BenchmarkQuote(b *testing.B) {
 	for range 100_000 {
 		s.must(b, s.user("ada"), command.Submit{Spec: example()})
 	}
-	u, _ := s.w.Tenancy.User("ada")
+	ada := s.user("ada")
 	b.ReportAllocs()
 	for b.Loop() {
 		v := s.w.View(s.now)
-		subject, spec, err := v.Resolve(u, example())
+		subject, spec, err := v.Resolve(ada, example())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func (s *sim) do(p access.Principal, cmd world.Command) (any, error) {
 
 func (s *sim) user(name string) access.Principal {
 	u, _ := s.w.Tenancy.User(name)
-	return s.w.Principal(u.ID)
+	return s.w.Principal(u.ID, 0, s.now)
 }
 
 type fataler interface{ Fatalf(string, ...any) }

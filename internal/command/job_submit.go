@@ -28,16 +28,12 @@ func (Submit) Kind() string { return "job.submit" }
 
 // Decide accepts the job and sets its deposit aside, or records the refusal.
 func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) {
-	user, ok := w.Tenancy.Users.Get(id.User(at.Principal.User))
-	if !ok {
-		return world.Outcome{}, fault.New(codes.Denied, "you aren't a Croft user: ask an admin to run croft user add %s", at.Principal.Name)
-	}
 	view := w.View(at.Now)
-	subject, spec, err := view.Resolve(user, c.Spec)
+	subject, spec, err := view.Resolve(at.Principal, c.Spec)
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	if !w.Can(at.Principal, access.JobSubmit, user.ID, subject.Account.ID) {
+	if !w.Can(at.Principal, access.JobSubmit, subject.User.ID, subject.Account.ID) {
 		return world.Outcome{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
 	}
 	subject.Home = c.Home

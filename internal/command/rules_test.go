@@ -111,7 +111,7 @@ func TestTreeDepth(t *testing.T) {
 	}
 	s.must(t, s.user("root"), command.MemberPut{Account: "d", User: "ada", Role: "manager"})
 	a, _ := s.w.Tenancy.Account(parent)
-	if got := s.w.Tenancy.Role(2, a.ID); got.String() != "manager" {
+	if got := s.w.Tenancy.Role(2, a.ID, s.now); got.String() != "manager" {
 		t.Errorf("the deepest account doesn't see its root's manager: %q", got)
 	}
 }

@@ -154,7 +154,7 @@ func ownRole(w *world.World, p access.Principal, a id.Account) access.Role {
 	if w.Can(p, access.AccountMake, 0, 0) {
 		return access.Owner
 	}
-	return w.Tenancy.Role(id.User(p.User), a)
+	return w.Tenancy.Role(id.User(p.User), a, p.Now)
 }
 
 // UserPut creates a user (Create) or changes one; nil fields stay.

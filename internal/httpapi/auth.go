@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/tenancy"
 )
 
@@ -22,19 +23,22 @@ func (s *Server) authenticate(r *http.Request) (access.Principal, error) {
 		return access.Principal{}, err
 	}
 	var user tenancy.User
+	var token id.Token
 	var err error
 	if from, ok := r.Context().Value(peerKey{}).(peer); ok {
 		user, err = s.byPeer(r, from)
 	} else {
-		user, err = s.byToken(r)
+		user, token, err = s.byToken(r)
 	}
 	if err != nil {
 		return access.Principal{}, err
 	}
-	if user.Blocked {
-		return access.Principal{}, fault.New(codes.Denied, "user %s is blocked: ask an admin", user.Name)
+	w := s.Sequencer.World()
+	now := max(s.Now(), w.Now)
+	if why := user.Barred(now); why != "" {
+		return access.Principal{}, fault.New(codes.Denied, "user %s is %s: ask an admin", user.Name, why)
 	}
-	return access.Principal{User: int64(user.ID), Name: user.Name, Platform: user.Platform}, nil
+	return w.Principal(user.ID, token, now), nil
 }
 
 // byPeer trusts a uid only as long as it is the name's that it was bound to: uids
@@ -71,25 +75,25 @@ func orWord(s, other string) string {
 
 // byToken looks a personal token up by its hash: what is compared is no secret, so
 // timing tells nothing.
-func (s *Server) byToken(r *http.Request) (tenancy.User, error) {
+func (s *Server) byToken(r *http.Request) (tenancy.User, id.Token, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		return tenancy.User{}, fault.New(codes.Unauthenticated, "who are you? Send a token (croft user token create NAME), or use the unix socket")
+		return tenancy.User{}, 0, fault.New(codes.Unauthenticated, "who are you? Send a token (croft user token create NAME), or use the unix socket")
 	}
 	secret, ok := bearer(header)
 	if ok && wellFormed(secret) {
-		now := s.Now()
 		w := s.Sequencer.World()
+		now := max(s.Now(), w.Now)
 		if t, found := w.Tenancy.TokenOfHash(hashToken(secret)); found && t.Usable(now) {
 			if user, found := w.Tenancy.Users.Get(t.User); found {
-				return user, nil
+				return user, t.ID, nil
 			}
 		}
 	}
 	if !s.failures.allow(s.Now()) {
-		return tenancy.User{}, fault.New(codes.TooMany, "too many wrong tokens: wait a moment")
+		return tenancy.User{}, 0, fault.New(codes.TooMany, "too many wrong tokens: wait a moment")
 	}
-	return tenancy.User{}, fault.New(codes.Unauthenticated, "this token isn't valid: it may have ended or been revoked")
+	return tenancy.User{}, 0, fault.New(codes.Unauthenticated, "this token isn't valid: it may have ended or been revoked")
 }
 
 // bearer reads the header's token; the scheme is in any case (RFC 9110, 11.1).

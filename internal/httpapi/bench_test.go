@@ -31,7 +31,7 @@ func (d *decider) World() *world.World { return d.world.Load() }
 
 func (d *decider) Do(_ context.Context, a sequencer.Actor, cmd world.Command, _ sequencer.Key) (sequencer.Answer, error) {
 	w := d.world.Load()
-	out, err := cmd.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(a.User)})
+	out, err := cmd.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(a.User, a.Token, w.Now)})
 	return sequencer.Answer{Result: out.Result, Seq: w.Seq + 1, At: w.Now}, err
 }
 
@@ -55,11 +55,11 @@ func waiting(b *testing.B, h *harness, n int) *world.World {
 	}
 	root, _ := enough.Tenancy.User("root")
 	put(func(w *world.World) (world.Outcome, error) {
-		return command.AccountPut{Name: "nlp", Billing: &showback}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(root.ID)})
+		return command.AccountPut{Name: "nlp", Billing: &showback}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(root.ID, 0, w.Now)})
 	})
 	for range n {
 		put(func(w *world.World) (world.Outcome, error) {
-			return command.Submit{Spec: spec}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(ada.ID)})
+			return command.Submit{Spec: spec}.Decide(w, world.Context{Seq: w.Seq + 1, Now: w.Now, Principal: w.Principal(ada.ID, 0, w.Now)})
 		})
 	}
 	return enough

@@ -135,8 +135,14 @@ func (s *Server) perform(op operation, w http.ResponseWriter, r *http.Request) e
 // gate refuses what no target whatever would allow this caller. What it lets
 // through is decided again where the target is known.
 func gate(p access.Principal, a access.Action) error {
-	if access.Authorize(p, a, access.Target{Owner: p.User, Role: access.Owner}) {
+	if access.Authorize(p, a, access.Target{Owner: p.User, Role: access.Owner, Within: true}) {
 		return nil
+	}
+	if whole := p; p.Narrow != (access.Narrowing{}) {
+		whole.Narrow = access.Narrowing{}
+		if gate(whole, a) == nil {
+			return fault.New(codes.Denied, "this token may not do that: it is narrowed%s", narrowedTo(p.Narrow))
+		}
 	}
 	var who []string
 	for _, role := range []access.Platform{access.Operator, access.Auditor, access.Admin} {
@@ -177,18 +183,20 @@ func (c *call) long() (context.Context, context.CancelFunc, error) {
 	return ctx, func() { stop(); cancel(); c.held.release(c.p.User) }, nil
 }
 
-// withdrawn reports whether the caller was blocked, got another role or lost the
-// token since he was let in.
+// withdrawn reports whether the caller may do less, or something else, than when he
+// was let in: he was blocked, has ended, got another role, or the token did.
 func (c *call) withdrawn() (bool, error) {
-	u, ok := c.Sequencer.World().Tenancy.Users.Get(id.User(c.p.User))
-	if !ok || u.Blocked || u.Platform != c.p.Platform {
-		return true, nil
+	w := c.Sequencer.World()
+	p := w.Principal(id.User(c.p.User), id.Token(c.p.Narrow.Token), max(c.Now(), w.Now))
+	p.Now = c.p.Now
+	return p != c.p, nil
+}
+
+func narrowedTo(n access.Narrowing) string {
+	if n.Scopes == 0 {
+		return " to an account"
 	}
-	if _, socket := c.r.Context().Value(peerKey{}).(peer); socket {
-		return false, nil
-	}
-	_, err := c.byToken(c.r)
-	return err != nil, nil
+	return " to the scopes " + n.Scopes.String()
 }
 
 // maxKey bounds an idempotency key, in bytes.
@@ -204,5 +212,5 @@ func (c *call) do(cmd world.Command) (sequencer.Answer, error) {
 		}
 		key = sequencer.Key{Name: name, Body: append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...)}
 	}
-	return c.Sequencer.Do(c.r.Context(), sequencer.Actor{User: id.User(c.p.User)}, cmd, key)
+	return c.Sequencer.Do(c.r.Context(), sequencer.Actor{User: id.User(c.p.User), Token: id.Token(c.p.Narrow.Token)}, cmd, key)
 }

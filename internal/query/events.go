@@ -117,7 +117,7 @@ func (s sight) event(ctx context.Context, e world.Entry) (bool, error) {
 		o, err := s.owner(ctx, e.Event.Job)
 		return v.may(access.JobRead, o.user, o.account), err
 	case e.User != 0 && e.User == v.self():
-		return true, nil
+		return v.may(access.JobRead, e.User, e.Event.Account), nil
 	case e.Event.Refusal != 0:
 		return v.may(access.JobRead, e.User, e.Event.Account), nil
 	}

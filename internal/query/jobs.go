@@ -100,19 +100,37 @@ func (v view) selection(q JobQuery) (selection, error) {
 		}
 		f.User = u.ID
 	}
-	if f.User == v.self() || v.may(access.JobRead, 0, 0) {
+	if v.may(access.JobRead, 0, 0) {
 		sel.parts = []store.JobFilter{f}
 		return sel, nil
 	}
-	if f.User == 0 {
-		own := f
+	if own := f; f.User == 0 || f.User == v.self() {
 		own.User = v.self()
-		sel.parts = append(sel.parts, own)
+		if v.p.Narrow.Account != 0 {
+			own.Accounts = v.own(f.Accounts)
+		}
+		if len(own.Accounts) > 0 || v.p.Narrow.Account == 0 {
+			sel.parts = append(sel.parts, own)
+		}
+		if f.User != 0 {
+			return sel, nil
+		}
 	}
 	if f.Accounts = v.readable(f.Accounts); len(f.Accounts) > 0 {
 		sel.parts = append(sel.parts, f)
 	}
 	return sel, nil
+}
+
+// own is those accounts, or of all, in which the caller may read his own jobs.
+func (v view) own(among []id.Account) []id.Account {
+	var out []id.Account
+	for a := range v.w.Tenancy.Accounts.All() {
+		if (len(among) == 0 || slices.Contains(among, a)) && v.may(access.JobRead, v.self(), a) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // readable is those accounts, or of all, in which the caller may read every job.

@@ -97,7 +97,8 @@ type setAside struct {
 
 func (r *Reader) view(p access.Principal) view {
 	w := r.Worlds.World()
-	return view{w, p, max(r.Now(), w.Now), sync.OnceValue(func() setAside { return asideOf(w) })}
+	p.Now = max(r.Now(), w.Now)
+	return view{w, p, p.Now, sync.OnceValue(func() setAside { return asideOf(w) })}
 }
 
 func asideOf(w *world.World) setAside {

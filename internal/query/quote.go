@@ -2,7 +2,6 @@ package query
 
 import (
 	v1 "croft.dev/croft/api/v1"
-	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/fault"
@@ -21,16 +20,12 @@ func (r *Reader) Defaults() workload.Defaults {
 // of the caller's home, for mounts; empty: unknown.
 func (r *Reader) Quote(p access.Principal, spec workload.Spec, home string) (v1.Quote, error) {
 	v := r.view(p)
-	user, ok := v.w.Tenancy.Users.Get(v.self())
-	if !ok {
-		return v1.Quote{}, fault.New(codes.Denied, "only users have quotes")
-	}
 	view := v.w.View(v.now)
-	subject, spec, err := view.Resolve(user, spec)
+	subject, spec, err := view.Resolve(v.p, spec)
 	if err != nil {
 		return v1.Quote{}, err
 	}
-	if !v.may(access.JobSubmit, user.ID, subject.Account.ID) {
+	if !v.may(access.JobSubmit, subject.User.ID, subject.Account.ID) {
 		return v1.Quote{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
 	}
 	subject.Home = home

@@ -141,7 +141,7 @@ func (s *Sequencer) one(b *batch, r *request, now int64) (reply, error) {
 			return replay(known, r.digest), nil
 		}
 	}
-	p := principal(b.world, r.actor)
+	p := principal(b.world, r.actor, now)
 	at := world.Context{Seq: b.world.Seq + 1, Now: now, Principal: p, Key: r.key, Digest: r.digest}
 	out, err := s.decideOne(b.world, r, at)
 	if err != nil {
@@ -175,15 +175,15 @@ func replay(known world.Key, digest string) reply {
 	return reply{answer: Answer{Seq: known.Seq, At: known.At, Replayed: &known}}
 }
 
-func principal(w *world.World, a Actor) access.Principal {
+func principal(w *world.World, a Actor, now int64) access.Principal {
 	if !a.System {
-		return w.Principal(a.User)
+		return w.Principal(a.User, a.Token, now)
 	}
 	name := a.Name
 	if name == "" {
 		name = "system"
 	}
-	return access.Principal{Name: name, System: true}
+	return access.Principal{Now: now, Name: name, System: true}
 }
 
 // decideOne keeps a decision that panics from harming the others: a decision
@@ -247,7 +247,7 @@ func entry(prev string, at world.Context, r *request, out world.Outcome) (store.
 		return store.Batch{}, fmt.Errorf("command %s: %w", r.cmd.Kind(), err)
 	}
 	row := store.Batch{Changes: out.Changes, Entry: world.Entry{
-		Seq: at.Seq, At: at.Now, User: r.actor.User, Principal: at.Principal.Name, Kind: r.cmd.Kind(), Command: command,
+		Seq: at.Seq, At: at.Now, User: r.actor.User, Principal: at.Principal.Signature(), Kind: r.cmd.Kind(), Command: command,
 		Touched: store.Touched(out.Changes), Event: clean(out.Event), Prev: prev,
 	}}
 	if r.key != "" {

@@ -45,8 +45,9 @@ type Config struct {
 // Actor is on whose behalf a command comes.
 type Actor struct {
 	User   id.User
-	System bool   // one of the server's own loops
-	Name   string // of the loop; empty: "system". A user's is the user's row's
+	Token  id.Token // that the user showed; 0: none
+	System bool     // one of the server's own loops
+	Name   string   // of the loop; empty: "system". A user's is the user's row's
 }
 
 // Key makes a command idempotent. The zero Key doesn't.

@@ -303,10 +303,10 @@ func TestPrincipalAndEventText(t *testing.T) {
 		actor Actor
 		want  access.Principal
 	}{
-		"user":         {ada, access.Principal{User: 1, Name: "ada", Platform: access.Admin}},
+		"user":         {ada, access.Principal{Now: 100, User: 1, Name: "ada", Platform: access.Admin}},
 		"unknown user": {Actor{User: 9}, access.Principal{}},
-		"a loop":       {Actor{System: true, Name: "meter"}, access.Principal{System: true, Name: "meter"}},
-		"the server":   {Actor{System: true}, access.Principal{System: true, Name: "system"}},
+		"a loop":       {Actor{System: true, Name: "meter"}, access.Principal{Now: 100, System: true, Name: "meter"}},
+		"the server":   {Actor{System: true}, access.Principal{Now: 100, System: true, Name: "system"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

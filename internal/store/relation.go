@@ -27,7 +27,7 @@ type column[R any] struct {
 }
 
 // num is a BIGINT column.
-func num[R any, T ~int64 | ~int32 | ~int](name string, field func(*R) *T) column[R] {
+func num[R any, T ~int64 | ~int32 | ~int8 | ~int](name string, field func(*R) *T) column[R] {
 	return column[R]{
 		name: name,
 		get:  func(r *R) (any, error) { return int64(*field(r)), nil },
@@ -36,7 +36,7 @@ func num[R any, T ~int64 | ~int32 | ~int](name string, field func(*R) *T) column
 }
 
 // scanNum spares what database/sql does to a type of ours: to text and back.
-type scanNum[T ~int64 | ~int32 | ~int] struct{ to *T }
+type scanNum[T ~int64 | ~int32 | ~int8 | ~int] struct{ to *T }
 
 // Scan implements sql.Scanner.
 func (s scanNum[T]) Scan(v any) error {

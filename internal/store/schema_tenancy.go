@@ -18,6 +18,7 @@ func accounts() *relation[tenancy.Account] {
 		str("unix_group", func(r *row) *string { return &r.Group }),
 		flag("closed", func(r *row) *bool { return &r.Closed }),
 		num("created", func(r *row) *int64 { return &r.Created }),
+		num("ends", func(r *row) *int64 { return &r.Ends }),
 	}}
 }
 
@@ -32,6 +33,8 @@ func persons() *relation[tenancy.User] {
 		str("warning", func(r *row) *string { return &r.Warning }),
 		flag("blocked", func(r *row) *bool { return &r.Blocked }),
 		num("created", func(r *row) *int64 { return &r.Created }),
+		num("ends", func(r *row) *int64 { return &r.Ends }),
+		num("retired", func(r *row) *int64 { return &r.Retired }),
 	}}
 }
 
@@ -42,6 +45,7 @@ func members() *relation[tenancy.Member] {
 		num("person", func(r *row) *id.User { return &r.User }),
 		encoded("role", func(r *row) (string, error) { return r.Role.String(), nil }, scanRole),
 		flag("from_group", func(r *row) *bool { return &r.FromGroup }),
+		num("ends", func(r *row) *int64 { return &r.Ends }),
 	}}
 }
 
@@ -63,5 +67,9 @@ func tokens() *relation[tenancy.Token] {
 		num("created", func(r *row) *int64 { return &r.Created }),
 		num("expires", func(r *row) *int64 { return &r.Expires }),
 		flag("revoked", func(r *row) *bool { return &r.Revoked }),
+		num("scopes", func(r *row) *access.Scope { return &r.Scopes }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("idle", func(r *row) *int64 { return &r.Idle }),
+		num("used", func(r *row) *int64 { return &r.Used }),
 	}}
 }

@@ -1,6 +1,8 @@
 package tenancy
 
 import (
+	"slices"
+
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/table"
@@ -150,15 +152,39 @@ func (s *State) NextUser() id.User { k, _, _ := s.Users.Last(); return k + 1 }
 // NextToken is the id of the next token.
 func (s *State) NextToken() id.Token { return s.lastToken + 1 }
 
-// Role is u's highest role in a or any ancestor of it.
-func (s *State) Role(u id.User, a id.Account) access.Role {
+// Role is u's highest role in a or any ancestor of it at time now. A membership
+// counts until it ends, or its account, or an account above that.
+func (s *State) Role(u id.User, a id.Account, now int64) access.Role {
 	best := access.NoRole
-	for _, at := range s.Path(a) {
-		if m, ok := s.members.Get(table.Pair(int64(at), int64(u))); ok {
+	path := s.Path(a)
+	for i := len(path) - 1; i >= 0; i-- {
+		if row, ok := s.Accounts.Get(path[i]); ok && over(row.Ends, now) {
+			break // nor do those below it
+		}
+		if m, ok := s.members.Get(table.Pair(int64(path[i]), int64(u))); ok && !over(m.Ends, now) {
 			best = max(best, m.Role)
 		}
 	}
 	return best
+}
+
+// AccountEnd is when a ends: itself or, before that, an account above it. 0: never.
+func (s *State) AccountEnd(a id.Account) int64 {
+	var end int64
+	for _, at := range s.Path(a) {
+		if row, ok := s.Accounts.Get(at); ok {
+			end = Sooner(end, row.Ends)
+		}
+	}
+	return end
+}
+
+// MemberEnd is when a membership ends: itself or, before that, its account. 0: never.
+func (s *State) MemberEnd(m Member) int64 { return Sooner(m.Ends, s.AccountEnd(m.Account)) }
+
+// Within reports whether a is top or below it. Every account is within 0.
+func (s *State) Within(a, top id.Account) bool {
+	return top == 0 || a != 0 && slices.Contains(s.Path(a), top)
 }
 
 // Member returns u's own membership of a, ancestors aside.

@@ -41,7 +41,11 @@ type Account struct {
 	Group   string // Unix group that the membership follows; empty: none
 	Closed  bool
 	Created int64 // ns since the epoch
+	Ends    int64 // ns; from then on nothing runs and its members are none; 0: never
 }
+
+// Over reports whether the account has ended at time now; those above it aside.
+func (a Account) Over(now int64) bool { return over(a.Ends, now) }
 
 // User is a person. UID is the Unix uid bound to the name, or -1.
 type User struct {
@@ -53,6 +57,32 @@ type User struct {
 	Warning  string // e.g. the uid was given to another name: no job runs until rebound
 	Blocked  bool
 	Created  int64
+	Ends     int64 // ns; from then on the user may nothing; 0: never
+	Retired  int64 // ns; when the user left for good; 0: hasn't
+}
+
+// Barred says what keeps the user from everything at time now; empty: nothing.
+func (u User) Barred(now int64) string {
+	switch {
+	case u.Retired != 0:
+		return "retired"
+	case u.Blocked:
+		return "blocked"
+	case over(u.Ends, now):
+		return "expired"
+	}
+	return ""
+}
+
+// over reports whether an end (0: never) has passed at time now.
+func over(end, now int64) bool { return end != 0 && now >= end }
+
+// Sooner is the earlier of two ends, of which 0 is never.
+func Sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Member is a user's role in an account.
@@ -60,10 +90,12 @@ type Member struct {
 	Account   id.Account
 	User      id.User
 	Role      access.Role
-	FromGroup bool // by the followed Unix group: comes and goes with it
+	FromGroup bool  // by the followed Unix group: comes and goes with it
+	Ends      int64 // ns; 0: with the account
 }
 
-// Token is a personal token. Only its SHA-256 is kept.
+// Token authenticates a user: a personal token, which programs have, or a session,
+// which a password opened. Only the SHA-256 of its secret is kept.
 type Token struct {
 	ID      id.Token
 	User    id.User
@@ -72,10 +104,33 @@ type Token struct {
 	Created int64
 	Expires int64 // 0: never
 	Revoked bool
+	Scopes  access.Scope // 0: all
+	Account id.Account   // only it and those below; 0: every one
+	// Idle is for how long, in ns, a session lives unused; 0 on a personal token.
+	Idle int64
+	Used int64 // ns; when a session was last seen in use, give or take Idle/UseStep
+}
+
+// UseStep is into how many parts Idle is divided: a session's use is noted once in
+// each, not at every request.
+const UseStep = 16
+
+// Session reports whether the token was made by a password.
+func (t Token) Session() bool { return t.Idle != 0 }
+
+// End is when the token ends if it isn't used again; 0: never.
+func (t Token) End() int64 {
+	if t.Idle == 0 {
+		return t.Expires
+	}
+	return Sooner(t.Expires, t.Used+t.Idle)
 }
 
 // Usable reports whether the token still authenticates at time now.
-func (t Token) Usable(now int64) bool { return !t.Revoked && (t.Expires == 0 || now < t.Expires) }
+func (t Token) Usable(now int64) bool { return !t.Revoked && !over(t.End(), now) }
+
+// NoteUse reports whether a use at time now is worth noting.
+func (t Token) NoteUse(now int64) bool { return t.Idle != 0 && now-t.Used >= t.Idle/UseStep }
 
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,62}$`)
 

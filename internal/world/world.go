@@ -198,20 +198,35 @@ func (w *World) putKey(k Key) {
 	}
 }
 
-// Principal resolves a user as of this world.
-func (w *World) Principal(u id.User) access.Principal {
+// Principal resolves a user as of this world at time now, narrowed by the token or
+// session that was shown (0: none). Whose token isn't good any more is nobody.
+func (w *World) Principal(u id.User, token id.Token, now int64) access.Principal {
 	row, ok := w.Tenancy.Users.Get(u)
 	if !ok {
 		return access.Principal{}
 	}
-	return access.Principal{User: int64(u), Name: row.Name, Platform: row.Platform, Blocked: row.Blocked}
+	p := access.Principal{Now: now, User: int64(u), Name: row.Name, Platform: row.Platform, Blocked: row.Barred(now) != ""}
+	if token == 0 {
+		return p
+	}
+	t, ok := w.Tenancy.Tokens.Get(token)
+	if !ok || t.User != u || !t.Usable(now) {
+		return access.Principal{}
+	}
+	p.Narrow = access.Narrowing{Token: int64(token), Scopes: t.Scopes, Account: int64(t.Account)}
+	if t.Scopes != 0 || t.Account != 0 {
+		p.Narrow.Name = t.Name
+	}
+	return p
 }
 
-// Can reports whether p may do a to something owned by owner in account a.
+// Can reports whether p may do a to something owned by owner in account a, at the
+// time as of which p is.
 func (w *World) Can(p access.Principal, action access.Action, owner id.User, account id.Account) bool {
 	t := access.Target{Owner: int64(owner)}
 	if account != 0 && !p.System {
-		t.Role = w.Tenancy.Role(id.User(p.User), account)
+		t.Role = w.Tenancy.Role(id.User(p.User), account, max(p.Now, w.Now))
+		t.Within = w.Tenancy.Within(account, id.Account(p.Narrow.Account))
 	}
 	return access.Authorize(p, action, t)
 }

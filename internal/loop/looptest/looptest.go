@@ -181,7 +181,7 @@ func (p *Port) Done(kind string) []world.Command {
 func (p *Port) Ada() access.Principal {
 	w := p.World()
 	u, _ := w.Tenancy.User("ada")
-	return w.Principal(u.ID)
+	return w.Principal(u.ID, 0, w.Now)
 }
 
 // Spec is a job of one hour on one device, whose program does what words say, see

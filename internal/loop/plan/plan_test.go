@@ -136,7 +136,7 @@ func TestLimitsWithinAPass(t *testing.T) {
 				ben, _ := b.port.World().Tenancy.User("ben")
 				spec := looptest.Spec()
 				spec.GPU = 2
-				got, err := b.port.As(b.port.World().Principal(ben.ID), command.Submit{Spec: spec})
+				got, err := b.port.As(b.port.World().Principal(ben.ID, 0, 0), command.Submit{Spec: spec})
 				if err != nil {
 					t.Fatal(err)
 				}
