@@ -241,11 +241,3 @@ type StatementNode struct {
 	Total string            `json:"total"`
 	By    map[string]string `json:"by" doc:"cause to device-hours: users, idle, foreign, maintenance, …"`
 }
-
-// Partition is a named set of nodes.
-type Partition struct {
-	Name    string   `json:"name"`
-	Nodes   []string `json:"nodes"`
-	Default bool     `json:"default,omitempty"`
-	MaxTime Quantity `json:"max_time,omitempty"`
-}

@@ -222,8 +222,3 @@ func (c *Client) AddMaintenance(ctx context.Context, m Maintenance, opts ...Opti
 func (c *Client) RemoveMaintenance(ctx context.Context, id string) error {
 	return named(ctx, c, http.MethodDelete, "maintenance", id, "/v1/maintenance/%s", nil, nil, nil)
 }
-
-// Partitions goes through the partitions.
-func (c *Client) Partitions(ctx context.Context) iter.Seq2[Partition, error] {
-	return all[Partition](ctx, c, "/v1/partitions", url.Values{})
-}

@@ -68,6 +68,7 @@ type Window struct {
 	Start    *time.Time `json:"start,omitempty"`
 	Position int64      `json:"position,omitempty" doc:"place in the queue, from 1"`
 	Queue    int64      `json:"queue,omitempty" doc:"jobs waiting in the partition"`
+	Stops    int64      `json:"stops,omitempty" doc:"running jobs that would be stopped for it"`
 }
 
 // Job is a job as a viewer may see it.

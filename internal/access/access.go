@@ -95,6 +95,7 @@ const (
 	MoneyGive   Action = "money.grant"
 	PriceSet    Action = "price.set"
 	LimitSet    Action = "limit.set"
+	CatalogSet  Action = "catalog.set" // partitions and QoS
 	UserSee     Action = "user.see"
 	UserRun     Action = "user.manage"
 	TokenRun    Action = "token.manage" // tokens, sessions and passwords
@@ -143,7 +144,7 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return admin || t.Role >= Manager
 	case AccountMake, MoneyGive, PriceSet, UserRun:
 		return admin
-	case LimitSet, JobRaise, NodeRun:
+	case LimitSet, CatalogSet, JobRaise, NodeRun:
 		return operator
 	case UserSee, TokenRun:
 		return mine || sees && a == UserSee || admin

@@ -29,6 +29,7 @@ var grants = map[access.Action][]string{
 	access.UserRun:     {"admin"},
 	access.LimitSet:    {"operator", "admin"},
 	access.JobRaise:    {"operator", "admin"},
+	access.CatalogSet:  {"operator", "admin"},
 	access.NodeRun:     {"operator", "admin"},
 	access.UserSee:     {"owner of it", "auditor", "operator", "admin"},
 	access.TokenRun:    {"owner of it", "admin"},
@@ -114,7 +115,7 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 			}
 		}
 	}
-	if want := 21 * 5 * 5 * 6 * 32 * 4; asked != want {
+	if want := 22 * 5 * 5 * 6 * 32 * 4; asked != want {
 		t.Errorf("asked %d questions, want %d: an action is missing", asked, want)
 	}
 }

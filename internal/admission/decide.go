@@ -25,12 +25,14 @@ func Decide(v View, r Request) (Verdict, error) {
 	d.out.Demand = r.DemandOf(d.path)
 	d.shape = placement.ShapeOf(d.out.Demand)
 	d.standing()
+	d.offer()
 	d.form()
 	d.place()
 	d.bounds()
 	if err := d.price(); err != nil {
 		return d.out, err
 	}
+	d.atOnce()
 	slices.SortStableFunc(d.out.Reasons, func(a, b fault.Reason) int {
 		return cmp.Compare(rank(a), rank(b))
 	})

@@ -32,6 +32,7 @@ func Remedy(v View, r Request, verdict Verdict) *fault.Remedy {
 			return nil
 		}
 		r.Spec = spec
+		r.Subject.QoS, _ = v.Catalog.QoSNamed(spec.QoS)
 		var err error
 		if verdict, err = Decide(v, r); err != nil {
 			return nil
@@ -70,6 +71,8 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 		return s, true
 	case codes.Funds:
 		return afford(v, r, verdict)
+	case codes.QoSBusy, codes.QoSDenied:
+		return patient(v, r)
 	case codes.Maintenance, codes.LimitWall:
 		return setField(s, "time", reason.Bound)
 	case codes.DevicesBusy, codes.DevicesForeign, codes.CPUBusy, codes.MemoryBusy:
@@ -168,6 +171,9 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 	if r.Spec.Time != before.Time {
 		out.Set["time"] = span(r.Spec.Time)
 	}
+	if r.Spec.QoS != before.QoS {
+		out.Set["qos"] = r.Spec.QoS
+	}
 	if r.Spec.Model != before.Model {
 		out.Set["model"] = r.Spec.Model
 	}
@@ -186,5 +192,5 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 }
 
 func same(a, b workload.Spec) bool {
-	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model
+	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS
 }

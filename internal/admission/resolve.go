@@ -35,7 +35,7 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 	}
 	spec.Partition, spec.QoS = s.Partition.Name, s.QoS.Name
 	if spec.Time == 0 {
-		spec.Time = cmp.Or(s.Partition.DefWall, v.DefWall)
+		spec.Time = cmp.Or(s.QoS.DefWall, s.Partition.DefWall, v.DefWall)
 	}
 	if spec.Grace == 0 {
 		spec.Grace = s.QoS.Grace
@@ -142,6 +142,6 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Wall: s.Time, Grace: s.Grace, Priority: r.Subject.QoS.Priority + s.Priority,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Wall: s.Time, Grace: s.Grace, Priority: r.Subject.QoS.Priority + r.Subject.Partition.Priority + s.Priority,
 	}
 }

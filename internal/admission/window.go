@@ -41,13 +41,15 @@ func StartWindow(v View, r Request, verdict Verdict) placement.Window {
 	place := workload.Pending{Partition: r.Subject.Partition.Name, Priority: verdict.Demand.Priority, Submitted: v.Now, Job: 1<<63 - 1}
 	in := placement.EstimateInput{
 		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: shapeOf(r.Spec), Priority: verdict.Demand.Priority,
-		Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible,
+		Claims: v.Workload.Claims(r.Subject.Partition.Name), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible,
 		Queue: v.Placement.Backlog.Jobs(r.Subject.Partition.Name, -1<<63),
 	}
 	if r.Job != nil {
 		place = r.Job.Place()
-		in.Promise = r.Job.Promise
+		in.Promise, in.Yields = r.Job.Promise, v.YieldTo(r.Job)
+		in.Claims = slices.DeleteFunc(in.Claims, func(j *workload.Job) bool { return j.ID == r.Job.ID })
 	} else {
+		in.Yields = v.yieldTo(r.Subject.QoS)
 		in.Queue++
 	}
 	in.Position = v.Workload.Ahead(place)
@@ -73,6 +75,7 @@ func (v View) Eligible(j *workload.Job) bool {
 	d.out.Demand = j.Demand()
 	d.shape = shapeOf(j.Spec)
 	d.standing()
+	d.offer()
 	d.bounds()
 	if len(d.out.Reasons) > 0 {
 		return false

@@ -8,39 +8,6 @@ import (
 	"croft.dev/croft/internal/money"
 )
 
-// Partition is a named set of nodes. An empty Nodes means every node.
-type Partition struct {
-	Name    string
-	Nodes   []string // sorted
-	Default bool
-	MaxWall int64 // ns; 0: unbounded
-	DefWall int64 // ns; what a job gets that names no time
-}
-
-// Has reports whether node belongs to the partition.
-func (p Partition) Has(node string) bool {
-	if len(p.Nodes) == 0 {
-		return true
-	}
-	for _, n := range p.Nodes {
-		if n == node {
-			return true
-		}
-	}
-	return false
-}
-
-// QoS is a quality of service.
-type QoS struct {
-	Name     string
-	Default  bool
-	Priority int64
-	Factor   int64 // price factor in thousandths
-	MaxWall  int64 // ns; 0: unbounded
-	Grace    int64 // ns between SIGTERM and SIGKILL where the job names none
-	MaxGrace int64 // ns
-}
-
 // Price is one version of the price book for a partition ("" is every partition
 // without a book of its own). Versions apply from From on; of two with the same
 // From the later id counts.

@@ -38,11 +38,20 @@ func (s *State) Copy() State {
 func (s *State) Fold(c Change) {
 	switch c := c.(type) {
 	case PartitionSet:
-		s.Partitions.Set(c.Row.Name, c.Row)
+		put(&s.Partitions, c.Row.Name, c.Row, c.Row.Retired)
 	case QoSSet:
-		s.QoS.Set(c.Row.Name, c.Row)
+		put(&s.QoS, c.Row.Name, c.Row, c.Row.Retired)
 	case PriceSet:
 		s.Prices.Set(c.Row.ID, c.Row)
+	}
+}
+
+// put keeps a row by its name, until it is retired.
+func put[R any](t *table.Table[string, R], name string, row R, retired bool) {
+	if retired {
+		t.Delete(name)
+	} else {
+		t.Set(name, row)
 	}
 }
 

@@ -50,6 +50,9 @@ var (
 		Devices:     []v1.Device{{UUID: "GPU-0", Name: "0", Model: "A100-80GB", State: "used", Job: "118", User: "ada", Account: "nlp"}, {UUID: "GPU-1", Name: "1", Model: "A100-80GB", State: "free"}, {UUID: "GPU-3", Name: "3", Model: "A100-80GB", State: "foreign", Reason: "pid 8812 (u311), not Croft's"}},
 		Maintenance: []v1.Maintenance{{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4)}}}
 	window = v1.Maintenance{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4), Reason: "new driver"}
+	normal = v1.QoS{Name: "normal", Default: true, Configured: true, Factor: "1", Grace: "30s", MaxGrace: "10m", Busy: "queue", MinRun: "10m", PreemptSignal: "USR1", PreemptGrace: "1m", PreemptMode: "requeue", PreemptMoney: "refund"}
+	urgent = v1.QoS{Name: "urgent", Priority: 1000, Factor: "2", MaxTime: "4h", Grace: "30s", MaxGrace: "10m", Restricted: true, Accounts: []string{"nlp"}, Partitions: []string{"gpu"}, Busy: "refuse", Preempts: []string{"normal"}, PreemptSignal: "TERM", PreemptMode: "requeue", PreemptMoney: "refund"}
+	part   = v1.Partition{Name: "gpu", Nodes: []string{"gpu1", "gpu2"}, Default: true, Configured: true, MaxTime: "24h", DefaultTime: "1h", Restricted: true, Deny: []string{"guests"}, QoS: []string{"normal", "urgent"}}
 	token  = v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10), Expires: day(2027, 3, 1), Secret: "croft_secret"}
 	quote  = v1.Quote{Admitted: true, Price: v1.Price{Total: "2.288", Lines: lines}, Window: v1.Window{Kind: "estimated", Start: at(16, 20), Position: 3, Queue: 5}, Account: "nlp", Billing: "enforce", Balance: "187.627", After: "185.339", Spec: spec}
 	event  = v1.Event{Seq: 1204, At: *at(15, 9), Kind: "job.submit", By: "ada", Job: "131", Account: "nlp", State: "queued", Reasons: []v1.Reason{{Code: "DEVICES_BUSY"}}}
@@ -118,6 +121,17 @@ var answers = map[string]any{
 	"POST /v1/nodes/gpu1/drain":           v1.Node{Name: "gpu1", State: "drained", Reason: "new driver"},
 	"POST /v1/nodes/gpu1/resume":          node,
 	"GET /v1/maintenance":                 page(window),
+	"GET /v1/qos":                         page(normal, urgent),
+	"GET /v1/qos/normal":                  normal,
+	"GET /v1/qos/urgent":                  urgent,
+	"POST /v1/qos":                        urgent,
+	"PATCH /v1/qos/urgent":                urgent,
+	"DELETE /v1/qos/urgent":               struct{}{},
+	"GET /v1/partitions":                  page(part),
+	"GET /v1/partitions/gpu":              part,
+	"POST /v1/partitions":                 part,
+	"PATCH /v1/partitions/gpu":            part,
+	"DELETE /v1/partitions/gpu":           struct{}{},
 	"POST /v1/maintenance":                window,
 	"DELETE /v1/maintenance/2":            struct{}{},
 }
@@ -229,6 +243,21 @@ func TestCommands(t *testing.T) {
 		"maintenance-until":  {args: "node maintenance add gpu1"},
 		"maintenance-ls":     {args: "node maintenance ls"},
 		"maintenance-rm":     {args: "node maintenance rm 2"},
+		"qos-add":            {args: "qos add urgent --priority 1000 --factor 2 --max-time 4h --accounts nlp --partitions gpu --busy refuse --preempts normal"},
+		"qos-set":            {args: "qos set urgent --preempts  --min-run 10m --preempt-signal USR1 --exempt=false"},
+		"qos-set-none":       {args: "qos set urgent"},
+		"qos-ls":             {args: "qos ls"},
+		"qos-ls-json":        {args: "qos ls -o json"},
+		"qos-show":           {args: "qos show urgent"},
+		"qos-show-normal":    {args: "qos show normal"},
+		"qos-rm":             {args: "qos rm urgent"},
+		"partition-add":      {args: "partition add gpu --nodes gpu1,gpu2 --deny guests --qos normal,urgent"},
+		"partition-set":      {args: "partition set gpu --max-time 24h --accounts "},
+		"partition-set-none": {args: "partition set gpu"},
+		"partition-ls":       {args: "partition ls"},
+		"partition-show":     {args: "partition show gpu"},
+		"partition-rm":       {args: "partition rm gpu"},
+		"complete-qos":       {args: "__complete run --qos "},
 		"status":             {args: "status"},
 		"status-json":        {args: "status -o json"},
 		"server":             {args: "server --data x"},
@@ -311,9 +340,11 @@ func TestTablesFit(t *testing.T) {
 		"GET /v1/ledger/transfers": page(v1.Transfer{ID: "1", From: long, To: long, Amount: "1000000000.000", Kind: "deposit", Job: "100000"}),
 		"GET /v1/nodes":            page(v1.Node{Name: long, State: "drained", Reason: long, Devices: []v1.Device{{Name: long, Model: long, State: "foreign", Reason: long, User: long}}}),
 		"GET /v1/maintenance":      page(v1.Maintenance{ID: "1", Node: long, Reason: long}),
+		"GET /v1/qos":              page(v1.QoS{Name: long, Factor: "1000", Priority: -1_000_000, MaxTime: "1000d", Busy: "refuse", Preempts: []string{long}, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
+		"GET /v1/partitions":       page(v1.Partition{Name: long, Nodes: []string{long}, MaxTime: "1000d", DefaultTime: "1000d", Priority: -1_000_000, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
 		"GET /v1/events":           page(v1.Event{Seq: 1 << 40, Kind: "job.submit", By: long, Job: "1", State: "queued", Message: long}),
 	}}
-	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "grant ls", "price ls", "limit ls", "ledger show", "node ls", "node maintenance ls", "events"} {
+	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "grant ls", "price ls", "limit ls", "ledger show", "node ls", "node maintenance ls", "qos ls", "partition ls", "events"} {
 		t.Run(args, func(t *testing.T) {
 			b := newBench(t, f)
 			if code := b.run(strings.Fields(args)...); code != 0 {

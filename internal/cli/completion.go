@@ -118,6 +118,11 @@ func (a *app) partitionNames(*cobra.Command, []string, string) ([]cobra.Completi
 		func(x v1.Partition) string { return clean(x.Name) })
 }
 
+func (a *app) qosNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.QoS, error] { return c.QoSList(ctx) },
+		func(x v1.QoS) string { return clean(x.Name) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

@@ -122,7 +122,7 @@ is the token for a server that is reached over HTTP, NO_COLOR turns colour off.`
 		a.logsCmd(), a.execCmd(), a.stopCmd(), a.cloneCmd(), a.eventsCmd())
 	add(root, groupMoney, a.accountCmd(), a.userCmd(), a.grantCmd(), a.priceCmd(), a.limitCmd(),
 		a.ledgerCmd(), a.statementCmd())
-	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.serverCmd(), a.setupCmd(), a.completionCmd())
+	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.partitionCmd(), a.qosCmd(), a.serverCmd(), a.setupCmd(), a.completionCmd())
 	root.SetHelpCommandGroupID(groupSite)
 	a.completeFlag(root, "output", fixed("table", "json", "yaml"))
 	return root

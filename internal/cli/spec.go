@@ -44,6 +44,7 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "partition", a.partitionNames)
+	a.completeFlag(cmd, "qos", a.qosNames)
 	a.completeFlag(cmd, "requeue", fixed("node", "preempt", "timeout"))
 	a.completeFlag(cmd, "pull", fixed("missing", "always", "never"))
 	a.completeFlag(cmd, "model", a.modelNames)

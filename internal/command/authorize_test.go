@@ -113,6 +113,35 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.MaintenancePut{Cancel: 1} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
+	"partition.create": {
+		func(*sim) world.Command { return command.PartitionPut{Create: true, Name: "new"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"partition.set": {
+		func(*sim) world.Command { return command.PartitionPut{Name: "live", Accounts: &[]string{"nlp"}} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"partition.remove": {
+		func(*sim) world.Command { return command.PartitionRemove{Name: "live"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"qos.create": {
+		func(*sim) world.Command { return command.QoSPut{Create: true, Name: "new"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"qos.set": {
+		func(*sim) world.Command { return command.QoSPut{Name: "live", Refuse: yes()} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"qos.set factor": {
+		func(*sim) world.Command { return command.QoSPut{Name: "live", Factor: new(int64)} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"qos.remove": {
+		func(*sim) world.Command { return command.QoSRemove{Name: "live"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"job.preempt":   server(command.JobPreempt{Job: 1, For: 1}),
 	"job.start":     server(command.JobStart{Job: 1}),
 	"job.observed":  server(command.JobObserved{Job: 1}),
 	"job.fail":      server(command.JobFail{Job: 1}),
@@ -164,6 +193,8 @@ func crowd(t *testing.T) *sim {
 	s.must(t, s.user("ada"), command.Submit{Spec: example()})
 	s.must(t, s.user("ada"), command.TokenPut{User: "ada", Name: "laptop", Hash: "hash"})
 	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "cpu", Max: 1_000_000})
+	s.must(t, root, command.PartitionPut{Create: true, Name: "live"})
+	s.must(t, root, command.QoSPut{Create: true, Name: "live"})
 	s.must(t, root, command.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
 	return s
 }

@@ -25,17 +25,23 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 	b.At, b.Limit = finished, j.Attempt.Until+j.Spec.Grace
 	var money []ledger.Change
 	var err error
-	if metering.PlatformFault(j.Attempt) {
-		b.As = ledger.CauseDown
-		money = metering.Refund(p, &w.Ledger, j, ledger.CauseDown)
+	if cause, forgiven := metering.Forgiven(j.Attempt); forgiven {
+		b.As = cause
+		money = metering.Refund(p, &w.Ledger, j, cause)
 	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
 		return world.Outcome{}, err
 	}
 	if j.Again(outcome) {
-		j.State, j.Requeues, j.Message = workload.Queued, j.Requeues+1, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, words(outcome))
+		if outcome != codes.Preempted {
+			j.Requeues++
+		}
+		j.State, j.Message = workload.Queued, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, how(j.Attempt))
 		return moved(w, at, p, j, wrap(money), b, j.Message)
 	}
 	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
+	if outcome == codes.Preempted {
+		message = "by " + taker(j.Attempt.Preempt)
+	}
 	j.Message = message
 	money = append(money, metering.Close(p, &w.Ledger, j)...)
 	return moved(w, at, p, j, wrap(money), b, endMessage(outcome, message))
@@ -51,6 +57,16 @@ func finish(w *world.World, at world.Context, j *workload.Job, outcome codes.Out
 	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
 	return world.Outcome{Changes: changes, Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
 }
+
+// how says how an attempt ended.
+func how(a workload.Attempt) string {
+	if a.Outcome == codes.Preempted {
+		return "preempted by " + taker(a.Preempt)
+	}
+	return words(a.Outcome)
+}
+
+func taker(p workload.Preemption) string { return fmt.Sprintf("job %d of QoS %s", p.By, p.QoS) }
 
 func words(o codes.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
 

@@ -60,7 +60,7 @@ func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error
 	for _, d := range v.Spot.Devices {
 		j.Attempt.Devices = append(j.Attempt.Devices, d.UUID)
 	}
-	j.State, j.Promise, j.Message = workload.Starting, 0, ""
+	j.State, j.Promise, j.Claim, j.Message = workload.Starting, 0, 0, ""
 	money := metering.SetAside(p, j, v.Deposit)
 	return moved(w, at, p, j, wrap(money), metering.Boundary{}, "on "+v.Spot.String())
 }
@@ -136,6 +136,9 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
 	case c.Exited:
 		c.begin(j, at.Now)
+		if j.Attempt.Cause == codes.Preempted && c.Finished != 0 && c.Finished < j.Attempt.StopAt {
+			j.Attempt.Cause, j.Attempt.Preempt = "", workload.Preemption{} // it was through before
+		}
 		b := metering.Boundary{}
 		if old.Attempt.Started == 0 {
 			b.Began, b.Payer = j.Attempt.Started, ledger.Payer{Account: j.Account, User: j.User}

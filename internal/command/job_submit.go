@@ -111,10 +111,14 @@ func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	case workload.Queued, workload.Held:
 		return finish(w, at, j, codes.Cancelled, by)
 	case workload.Stopping:
-		if !c.Now || j.Attempt.Kill {
+		again := old.Again(old.Attempt.Cause) // by preemption: not any more
+		if !again && (!c.Now || j.Attempt.Kill) {
 			return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 		}
-		j.Attempt.Kill = true
+		j.Attempt.Kill = j.Attempt.Kill || c.Now
+		if again {
+			j.Attempt.Cause, j.Message = codes.Cancelled, by
+		}
 	default:
 		j.State, j.Message = workload.Stopping, by
 		j.Attempt.StopAt, j.Attempt.Cause, j.Attempt.Kill = at.Now, codes.Cancelled, c.Now

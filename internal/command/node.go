@@ -33,17 +33,45 @@ func (c SitePut) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if !reflect.DeepEqual(w.Site, c.Site) {
 		out = append(out, world.SiteSet{Row: c.Site})
 	}
+	for _, ch := range c.catalog(&w.Catalog) {
+		out = append(out, ch)
+	}
+	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: "settings of the configuration"}}, nil
+}
+
+// catalog is what differs of partitions and QoS. One that the configuration no
+// longer names stays, to be administered at run time; it isn't the default any more.
+func (c SitePut) catalog(s *catalog.State) []catalog.Change {
+	var out []catalog.Change
+	here := map[string]bool{}
 	for _, p := range c.Partitions {
-		if old, ok := w.Catalog.Partitions.Get(p.Name); !ok || !reflect.DeepEqual(old, p) {
+		here[p.Name] = true
+		old, ok := s.Partitions.Get(p.Name)
+		if p = old.Configure(p); !ok || !reflect.DeepEqual(old, p) {
 			out = append(out, catalog.PartitionSet{Row: p})
 		}
 	}
+	for _, p := range s.Partitions.All() {
+		if !here[p.Name] && (p.Configured || p.Default) {
+			p.Configured, p.Default = false, false
+			out = append(out, catalog.PartitionSet{Row: p})
+		}
+	}
+	clear(here)
 	for _, q := range c.QoS {
-		if old, ok := w.Catalog.QoS.Get(q.Name); !ok || old != q {
+		here[q.Name] = true
+		old, ok := s.QoS.Get(q.Name)
+		if q = old.Configure(q); !ok || !reflect.DeepEqual(old, q) {
 			out = append(out, catalog.QoSSet{Row: q})
 		}
 	}
-	return world.Outcome{Changes: out, Event: world.Event{Skip: len(out) == 0, Message: "settings of the configuration"}}, nil
+	for _, q := range s.QoS.All() {
+		if !here[q.Name] && (q.Configured || q.Default) {
+			q.Configured, q.Default = false, false
+			out = append(out, catalog.QoSSet{Row: q})
+		}
+	}
+	return out
 }
 
 // InventoryObserved is what an engine offers now. What it no longer offers is

@@ -3,6 +3,7 @@ package command_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"croft.dev/croft/internal/access"
@@ -79,6 +80,7 @@ func TestWhateverHappens(t *testing.T) {
 			h.max[r] = most
 			h.must(t, h.user("root"), command.LimitPut{Account: "nlp", Resource: r, Max: most})
 		}
+		h.must(t, h.user("root"), command.QoSPut{Create: true, Name: "urgent", Priority: num(1000), Preempts: &[]string{"normal"}})
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h.step(t)
 			h.check(t)
@@ -96,7 +98,7 @@ func (h *history) step(t *rapid.T) {
 		return rapid.SampledFrom(h.ids).Draw(t, "job")
 	}
 	who := h.user(rapid.SampledFrom([]string{"ada", "ben", "root"}).Draw(t, "who"))
-	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	switch rapid.IntRange(0, 12).Draw(t, "kind") {
 	case 0, 1, 2:
 		h.do(t, who, command.Submit{Spec: randomSpec(t)})
 		h.ids = append(h.ids, h.w.Workload.NextJob()-1)
@@ -113,15 +115,35 @@ func (h *history) step(t *rapid.T) {
 		h.do(t, system, command.TilesDue{})
 	case 10:
 		h.environment(t)
+	case 12:
+		h.preempt(t)
 	case 11:
 		h.do(t, system, command.JobFail{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "n"), Message: "no such image"})
+	}
+}
+
+// preempt stops a running job for a waiting one, if there are such.
+func (h *history) preempt(t *rapid.T) {
+	var run, wait []id.Job
+	for k, j := range h.w.Workload.Jobs.All() {
+		switch {
+		case j.State == workload.Running && j.Spec.QoS == "normal":
+			run = append(run, k)
+		case j.State == workload.Queued && j.Spec.QoS == "urgent":
+			wait = append(wait, k)
+		}
+	}
+	if len(run) > 0 && len(wait) > 0 {
+		victim := rapid.SampledFrom(run).Draw(t, "victim")
+		rest := slices.DeleteFunc(run, func(k id.Job) bool { return k == victim })
+		h.do(t, system, command.JobPreempt{Job: victim, For: rapid.SampledFrom(wait).Draw(t, "for"), Node: "gpu1", With: rest})
 	}
 }
 
 // environment changes what is around the jobs.
 func (h *history) environment(t *rapid.T) {
 	root := h.user("root")
-	switch rapid.IntRange(0, 6).Draw(t, "what") {
+	switch rapid.IntRange(0, 7).Draw(t, "what") {
 	case 0:
 		h.do(t, root, command.NodeDrain{Node: "gpu1", Reason: "disk", Resume: rapid.Bool().Draw(t, "resume")})
 	case 1:
@@ -134,6 +156,9 @@ func (h *history) environment(t *rapid.T) {
 		h.do(t, system, command.Contact{Lost: rapid.Bool().Draw(t, "lost")})
 	case 5:
 		h.do(t, root, command.AccountPut{Name: "vision", Billing: text(rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"))})
+	case 7:
+		cancel, keep := rapid.Bool().Draw(t, "cancel"), rapid.Bool().Draw(t, "keep")
+		h.do(t, root, command.QoSPut{Name: "normal", Contract: command.ContractChange{Cancel: &cancel, Keep: &keep}})
 	case 6:
 		inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: rapid.Bool().Draw(t, "ready")}}}
 		for i := range 4 {
@@ -173,6 +198,9 @@ func randomSpec(t *rapid.T) workload.Spec {
 	s.CPU = rapid.Int64Range(1, 20).Draw(t, "cpu") * 1000
 	s.Time = rapid.Int64Range(1, 30).Draw(t, "time") * hour / 10
 	s.Grace = rapid.Int64Range(0, 120).Draw(t, "grace") * 1e9
+	if rapid.Bool().Draw(t, "urgent") {
+		s.QoS = "urgent"
+	}
 	if rapid.Bool().Draw(t, "requeue") {
 		s.Requeue = []string{"node", "timeout"}
 	}

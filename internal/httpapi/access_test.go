@@ -131,6 +131,25 @@ func attempts() map[string]attempt {
 			return "/v1/maintenance/" + strconv.Itoa(int(row.ID)), nil
 		}, runs},
 		"listPartitions": {fixed("/v1/partitions", nil), all},
+		"getPartition":   {fixed("/v1/partitions/main", nil), all},
+		"createPartition": {func(_ *harness, n int) (string, any) {
+			return "/v1/partitions", v1.NewPartition{Name: fmt.Sprint("p", n)}
+		}, runs},
+		"setPartition": {fixed("/v1/partitions/main", v1.PartitionPatch{}), runs},
+		"removePartition": {func(h *harness, n int) (string, any) {
+			h.system(command.PartitionPut{Create: true, Name: fmt.Sprint("gone", n)})
+			return fmt.Sprint("/v1/partitions/gone", n), nil
+		}, runs},
+		"listQoS": {fixed("/v1/qos", nil), all},
+		"getQoS":  {fixed("/v1/qos/normal", nil), all},
+		"createQoS": {func(_ *harness, n int) (string, any) {
+			return "/v1/qos", v1.NewQoS{Name: fmt.Sprint("q", n)}
+		}, runs},
+		"setQoS": {fixed("/v1/qos/normal", v1.QoSPatch{}), runs},
+		"removeQoS": {func(h *harness, n int) (string, any) {
+			h.system(command.QoSPut{Create: true, Name: fmt.Sprint("gone", n)})
+			return fmt.Sprint("/v1/qos/gone", n), nil
+		}, runs},
 	}
 }
 

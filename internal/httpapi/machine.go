@@ -65,7 +65,3 @@ func (c *call) cancelMaintenance() error {
 	_, err = c.do(command.MaintenancePut{Cancel: id.Maintenance(n)})
 	return err
 }
-
-func (c *call) partitions() (v1.Page[v1.Partition], error) {
-	return page(c.Reader.Partitions(c.p), nil)
-}

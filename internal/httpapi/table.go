@@ -16,7 +16,7 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), peopleOperations(), moneyOperations(), machineOperations())
+	return slices.Concat(jobOperations(), peopleOperations(), moneyOperations(), machineOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {
@@ -91,7 +91,21 @@ func machineOperations() []operation {
 		ask("listMaintenance", "GET /v1/maintenance", "Maintenance windows that aren't over", access.NodeSee, (*call).maintenances),
 		tell("planMaintenance", "POST /v1/maintenance", "Plan a maintenance window", access.NodeRun, created, (*call).planMaintenance),
 		drop("cancelMaintenance", "DELETE /v1/maintenance/{id}", "Cancel a maintenance window", access.NodeRun, (*call).cancelMaintenance),
+	}
+}
+
+func catalogOperations() []operation {
+	return []operation{
 		ask("listPartitions", "GET /v1/partitions", "Partitions with their nodes", access.NodeSee, (*call).partitions),
+		ask("getPartition", "GET /v1/partitions/{name}", "A partition", access.NodeSee, (*call).partition),
+		tell("createPartition", "POST /v1/partitions", "Make a partition", access.CatalogSet, created, (*call).createPartition),
+		tell("setPartition", "PATCH /v1/partitions/{name}", "Change a partition", access.CatalogSet, ok, (*call).setPartition),
+		drop("removePartition", "DELETE /v1/partitions/{name}", "Remove a partition that nothing uses", access.CatalogSet, (*call).removePartition),
+		ask("listQoS", "GET /v1/qos", "Qualities of service", access.NodeSee, (*call).qosList),
+		ask("getQoS", "GET /v1/qos/{name}", "A quality of service", access.NodeSee, (*call).qos),
+		tell("createQoS", "POST /v1/qos", "Make a quality of service", access.CatalogSet, created, (*call).createQoS),
+		tell("setQoS", "PATCH /v1/qos/{name}", "Change a quality of service", access.CatalogSet, ok, (*call).setQoS),
+		drop("removeQoS", "DELETE /v1/qos/{name}", "Remove a quality of service that nothing uses", access.CatalogSet, (*call).removeQoS),
 	}
 }
 

@@ -6,6 +6,7 @@ package metering
 import (
 	"slices"
 
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
@@ -15,9 +16,9 @@ import (
 
 // Billable is the span of an attempt that its user pays for, up to now: from the
 // primary's start to its end, at most limit and grace. It is empty for an attempt
-// that never started or that the platform lost.
+// that never started or that the platform pays for.
 func Billable(a workload.Attempt, grace, now int64) (from, to int64) {
-	if a.Started == 0 || PlatformFault(a) {
+	if _, forgiven := Forgiven(a); a.Started == 0 || forgiven {
 		return a.Started, a.Started
 	}
 	to = now
@@ -29,7 +30,20 @@ func Billable(a workload.Attempt, grace, now int64) (from, to int64) {
 }
 
 // PlatformFault reports whether the attempt's time was lost by the platform.
-func PlatformFault(a workload.Attempt) bool { return a.Outcome == "node_failed" }
+func PlatformFault(a workload.Attempt) bool { return a.Outcome == codes.NodeFailed }
+
+// Forgiven reports whether the platform pays for all of an attempt that is over,
+// and as what waste: it lost the attempt, or took it away on terms that give back
+// what it cost.
+func Forgiven(a workload.Attempt) (ledger.Cause, bool) {
+	switch {
+	case PlatformFault(a):
+		return ledger.CauseDown, true
+	case a.Outcome != "" && a.Preempt.Refund:
+		return ledger.CausePreempted, true
+	}
+	return "", false
+}
 
 // UseOf is what an attempt is charged for.
 func UseOf(j *workload.Job, a workload.Attempt) catalog.Use {

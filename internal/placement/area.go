@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 )
@@ -62,3 +63,6 @@ func (a area) over(amount int64) int64 {
 	}
 	return int64(min(q, math.MaxInt64))
 }
+
+// compare orders areas that aren't negative.
+func (a area) compare(b area) int { return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo)) }

@@ -99,7 +99,7 @@ func (l *lane) rest(yield func(*workload.Job) bool) {
 	for j := range l.queue {
 		if skip > 0 {
 			skip--
-		} else if !yield(j) || l.done {
+		} else if j.Claim == 0 && !yield(j) || l.done {
 			return
 		}
 	}

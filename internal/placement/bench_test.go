@@ -68,7 +68,7 @@ func BenchmarkPlan(b *testing.B) {
 				var got Planned
 				for b.Loop() {
 					got = Plan(PlanInput{
-						State: bc.state, Lanes: []Lane{{everywhere, w.Queue(everywhere.Name)}}, Now: 1000 * hour, Depth: 100,
+						State: bc.state, Lanes: []Lane{{Partition: everywhere, Queue: w.Queue(everywhere.Name)}}, Now: 1000 * hour, Depth: 100,
 						Standing: got.Promises,
 					})
 				}

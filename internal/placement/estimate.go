@@ -27,6 +27,7 @@ type Window struct {
 	Start    int64 // ns; 0 when unknown
 	Position int64 // place in the queue; 1 is the next
 	Queue    int64 // length of the queue, the job included
+	Stops    int64 // running jobs that would be stopped for it
 }
 
 // EstimateInput is a job, submitted or not, at a place in the queue.
@@ -49,6 +50,8 @@ type EstimateInput struct {
 	Margin   int64                   // as the planner's
 	Standing []Promise               // as the planner's
 	Eligible func(*workload.Job) bool
+	Claims   []*workload.Job // as a Lane's
+	Yields   Yields          // which running jobs may be stopped for this one; nil: none
 }
 
 // Estimate says when a job is expected to start. With fewer than Depth jobs ahead
@@ -67,7 +70,7 @@ func Estimate(in EstimateInput) Window {
 	case in.Promise > in.Now:
 		w.Kind, w.Start = StartPromised, in.Promise
 	case in.Position < int64(in.Depth) && !in.contended():
-		if w.Start, ok = in.exact(); ok {
+		if w.Start, w.Stops, ok = in.exact(); ok {
 			w.Kind = StartPromised
 		}
 	default:
@@ -101,21 +104,30 @@ func (in *EstimateInput) contended() bool {
 	return false
 }
 
-// exact lays out the jobs ahead.
-func (in *EstimateInput) exact() (int64, bool) {
+// exact lays out the jobs ahead. Stops is how many would be stopped for an earlier
+// start than there is by itself.
+func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 	queue := in.Ahead
 	if queue == nil {
 		queue = func(func(*workload.Job) bool) {}
 	}
 	p := newPlanner(PlanInput{
-		State: in.State, Lanes: []Lane{{in.Partition, queue}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
+		State: in.State, Lanes: []Lane{{in.Partition, queue, in.Claims}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
 		Standing: in.Standing, Eligible: in.Eligible,
 	})
 	p.lay()
 	sh := in.Shape
 	sh.Grace = after(sh.Grace, in.Margin)
-	start, _, ok := p.time.earliest(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
-	return start, ok
+	start, _, ok = p.time.earliest(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
+	if in.Yields != nil && (!ok || start > in.Now) {
+		if !ok {
+			start = math.MaxInt64
+		}
+		if r, found := p.room(sh, p.lanes[0].tracks, start, in.Yields); found {
+			return r.at, int64(len(r.victims)), true
+		}
+	}
+	return start, 0, ok
 }
 
 // fluid lets the work ahead drain.

@@ -24,53 +24,53 @@ func TestEstimate(t *testing.T) {
 		edit func(*State, *EstimateInput)
 		want Window
 	}{
-		"now": {want: Window{StartNow, now, 1, 1}},
+		"now": {want: Window{StartNow, now, 1, 1, 0}},
 		"after the job that has the devices": {
 			edit: func(s *State, in *EstimateInput) {
 				s.Hold(Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0, 1, 2, 3), Until: now + hour})
 			},
-			want: Window{StartPromised, now + hour, 1, 1},
+			want: Window{StartPromised, now + hour, 1, 1, 0},
 		},
 		"after the jobs ahead": {
 			edit: func(s *State, in *EstimateInput) {
 				in.Ahead, in.Position, in.Queue = queue(gpus(1, 4, 60), gpus(2, 4, 60)), 2, 3
 			},
-			want: Window{StartPromised, now + 2*hour, 3, 3},
+			want: Window{StartPromised, now + 2*hour, 3, 3, 0},
 		},
 		"a job ahead that is blocked doesn't count": {
 			edit: func(s *State, in *EstimateInput) {
 				in.Ahead, in.Position, in.Queue = queue(gpus(1, 4, 60)), 1, 2
 				in.Eligible = func(*workload.Job) bool { return false }
 			},
-			want: Window{StartNow, now, 2, 2},
+			want: Window{StartNow, now, 2, 2, 0},
 		},
 		"what was promised": {
 			edit: func(s *State, in *EstimateInput) { in.Promise, in.Position, in.Queue = now+5*hour, 3, 4 },
-			want: Window{StartPromised, now + 5*hour, 4, 4},
+			want: Window{StartPromised, now + 5*hour, 4, 4, 0},
 		},
 		"after the window that it would meet": {
 			edit: func(s *State, in *EstimateInput) {
 				s.Fold(MaintenanceSet{Maintenance{ID: 1, Node: "*", From: now + hour - 1, To: now + 3*hour}})
 			},
-			want: Window{StartPromised, now + 3*hour, 1, 1},
+			want: Window{StartPromised, now + 3*hour, 1, 1, 0},
 		},
 		"blocked": {
 			edit: func(s *State, in *EstimateInput) { in.Blocked = true },
-			want: Window{StartUnknown, 0, 1, 1},
+			want: Window{StartUnknown, 0, 1, 1, 0},
 		},
 		"no usable node": {
 			edit: func(s *State, in *EstimateInput) {
 				changeNode(s, "n1", func(n *Node) { n.Drained = true })
 				in.Position, in.Queue = 100, 101
 			},
-			want: Window{StartUnknown, 0, 101, 101},
+			want: Window{StartUnknown, 0, 101, 101, 0},
 		},
 		"too few usable devices": {
 			edit: func(s *State, in *EstimateInput) {
 				change(s, "n1-0", func(d *Device) { d.Foreign = []Process{{PID: 1}} })
 				in.Shape.GPU = 4
 			},
-			want: Window{StartUnknown, 0, 1, 1},
+			want: Window{StartUnknown, 0, 1, 1, 0},
 		},
 		"far down: work ahead over devices, after what is held": {
 			edit: func(s *State, in *EstimateInput) {
@@ -78,7 +78,7 @@ func TestEstimate(t *testing.T) {
 				s.Hold(Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0, 1), Until: now + 2*hour})
 				in.Position, in.Queue = 100, 101
 			},
-			want: Window{StartEstimated, now + 26*hour, 101, 101},
+			want: Window{StartEstimated, now + 26*hour, 101, 101, 0},
 		},
 		"in the middle of a priority level": {
 			edit: func(s *State, in *EstimateInput) {
@@ -87,7 +87,7 @@ func TestEstimate(t *testing.T) {
 				waiting(s, 100, -5, small(1, "a"))
 				in.Position, in.Queue = 60, 220
 			},
-			want: Window{StartEstimated, now + 15*hour, 61, 220},
+			want: Window{StartEstimated, now + 15*hour, 61, 220, 0},
 		},
 		"the devices of another model don't count, its cores do": {
 			edit: func(s *State, in *EstimateInput) {
@@ -95,14 +95,14 @@ func TestEstimate(t *testing.T) {
 				waiting(s, 100, 0, small(1, "b"))
 				in.Position, in.Queue, in.Shape.Model = 100, 101, "a"
 			},
-			want: Window{StartEstimated, now + 100*hour/64, 101, 101},
+			want: Window{StartEstimated, now + 100*hour/64, 101, 101, 0},
 		},
 		"a job without devices waits for cores": {
 			edit: func(s *State, in *EstimateInput) {
 				waiting(s, 320, 0, Shape{CPU: core, Mem: 1, Wall: hour})
 				in.Position, in.Queue, in.Shape.GPU = 320, 321, 0
 			},
-			want: Window{StartEstimated, now + 10*hour, 321, 321},
+			want: Window{StartEstimated, now + 10*hour, 321, 321, 0},
 		},
 		"jobs of another partition with the same nodes come first": {
 			edit: func(s *State, in *EstimateInput) {
@@ -112,7 +112,7 @@ func TestEstimate(t *testing.T) {
 				s.Backlog.Add("fast", -9, small(1, "a"))
 				in.Sharing = []string{"fast"}
 			},
-			want: Window{StartEstimated, now + 2*hour, 1, 1},
+			want: Window{StartEstimated, now + 2*hour, 1, 1, 0},
 		},
 		"on what is free now, if that is sooner": {
 			edit: func(s *State, in *EstimateInput) {
@@ -120,7 +120,7 @@ func TestEstimate(t *testing.T) {
 				s.Backlog.Add("fast", 9, small(2, "a"))
 				in.Sharing = []string{"fast"}
 			},
-			want: Window{StartEstimated, now + hour, 1, 1},
+			want: Window{StartEstimated, now + hour, 1, 1, 0},
 		},
 		"no work is done in a window": {
 			edit: func(s *State, in *EstimateInput) {
@@ -128,7 +128,7 @@ func TestEstimate(t *testing.T) {
 				s.Fold(MaintenanceSet{Maintenance{ID: 1, Node: "n1", From: now + hour, To: now + 4*hour}})
 				in.Position, in.Queue = 100, 101
 			},
-			want: Window{StartEstimated, now + 28*hour, 101, 101},
+			want: Window{StartEstimated, now + 28*hour, 101, 101, 0},
 		},
 	}
 	for name, c := range cases {
@@ -156,7 +156,7 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 		for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
 			jobs = append(jobs, job(id.Job(i+1), drawShape(t)))
 		}
-		got := Plan(PlanInput{State: s, Lanes: []Lane{{everywhere, slices.Values(jobs)}}, Now: now, Depth: len(jobs)})
+		got := Plan(PlanInput{State: s, Lanes: []Lane{{Partition: everywhere, Queue: slices.Values(jobs)}}, Now: now, Depth: len(jobs)})
 		starts := map[id.Job]int64{}
 		for _, st := range got.Starts {
 			starts[st.Job.ID] = now

@@ -89,6 +89,11 @@ func (s *State) Check(sh Shape, spot Spot, now int64) []Misfit {
 	return nil
 }
 
+// FitsOn reports whether sh can run on a node from now on.
+func (s *State) FitsOn(sh Shape, node string, now int64) bool {
+	return s.misfitsOn(sh, node, now) == nil
+}
+
 // nodesOf yields the nodes of p that offer anything, by name.
 func (s *State) nodesOf(p catalog.Partition) iter.Seq2[string, nodeSum] {
 	return func(yield func(string, nodeSum) bool) {

@@ -13,6 +13,9 @@ import (
 type Lane struct {
 	Partition catalog.Partition
 	Queue     iter.Seq[*workload.Job] // the waiting jobs in order; read twice
+	// Claims lists, in order, those of them for which others were stopped: they come
+	// before all the rest, so that nobody else takes what was freed for them.
+	Claims []*workload.Job
 }
 
 // PlanInput is what a pass looks at.
@@ -43,6 +46,9 @@ type PlanInput struct {
 	// it becomes one of the Starts, so that the caller may count what it uses
 	// against limits. One that can't (its image is missing) keeps its reservation.
 	CanStart func(*workload.Job) bool
+	// Yields says which running jobs may be stopped for a waiting one; nil, or a nil
+	// answer, is none.
+	Yields func(waiting *workload.Job) Yields
 }
 
 // Start is a job that can start now.
@@ -59,11 +65,12 @@ type Promise struct {
 	Models []catalog.ModelCount // its devices; only matters to a job that names no model
 }
 
-// Planned is what a pass came to: what to start, in order, and the promises of
-// the others that have a reservation.
+// Planned is what a pass came to: what to start, in order, the promises of the
+// others that have a reservation, and whom to stop for those that may ask for it.
 type Planned struct {
-	Starts   []Start
-	Promises []Promise
+	Starts      []Start
+	Promises    []Promise
+	Preemptions []Preemption
 }
 
 // Plan finds what can start now without delaying the promised start of any job
@@ -72,7 +79,8 @@ type Planned struct {
 // that the reservations before theirs leave. A standing promise is laid out first
 // and then only moved forward, so that an early end elsewhere can't cost a job
 // its slot; a new job of higher place may take it. All other jobs only start if
-// they fit now beside every reservation.
+// they fit now beside every reservation. A job with a reservation that may preempt
+// others gets a place that those free who lose least by it, if that is sooner.
 //
 // It is deterministic, and changes nothing that it is given.
 func Plan(in PlanInput) Planned {

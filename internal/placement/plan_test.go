@@ -168,7 +168,7 @@ func TestPlan(t *testing.T) {
 			if c.state == nil {
 				c.state = busy()
 			}
-			in := PlanInput{State: c.state, Lanes: []Lane{{everywhere, queue(c.queue...)}}, Now: now, Depth: 10}
+			in := PlanInput{State: c.state, Lanes: []Lane{{Partition: everywhere, Queue: queue(c.queue...)}}, Now: now, Depth: 10}
 			if c.edit != nil {
 				c.edit(&in)
 			}
@@ -202,8 +202,8 @@ func TestPlanSharesNodesBetweenLanes(t *testing.T) {
 	got := Plan(PlanInput{
 		State: s, Now: now, Depth: 5,
 		Lanes: []Lane{
-			{everywhere, queue(low)},
-			{catalog.Partition{Name: "fast", Nodes: []string{"n1"}}, queue(high)},
+			{Partition: everywhere, Queue: queue(low)},
+			{Partition: catalog.Partition{Name: "fast", Nodes: []string{"n1"}}, Queue: queue(high)},
 		},
 	})
 	if len(got.Starts) != 1 || got.Starts[0].Job != high {
@@ -216,8 +216,8 @@ func TestPlanSharesNodesBetweenLanes(t *testing.T) {
 	got = Plan(PlanInput{
 		State: s, Now: now,
 		Lanes: []Lane{
-			{everywhere, queue(low)},
-			{catalog.Partition{Name: "fast", Nodes: []string{"n1"}}, queue(high)},
+			{Partition: everywhere, Queue: queue(low)},
+			{Partition: catalog.Partition{Name: "fast", Nodes: []string{"n1"}}, Queue: queue(high)},
 		},
 	})
 	if len(got.Starts) != 1 || got.Starts[0].Job != high {
@@ -232,7 +232,7 @@ func TestPlanAsksOnceAboutJobsThatAreAlike(t *testing.T) {
 		jobs = append(jobs, gpus(id.Job(i+1), 1, 60))
 	}
 	Plan(PlanInput{
-		State: machine(&State{}, "n1", "a"), Lanes: []Lane{{everywhere, slices.Values(jobs)}}, Now: hour, Depth: 10,
+		State: machine(&State{}, "n1", "a"), Lanes: []Lane{{Partition: everywhere, Queue: slices.Values(jobs)}}, Now: hour, Depth: 10,
 		Eligible: func(*workload.Job) bool { asked++; return false },
 	})
 	if asked != 1 {

@@ -21,6 +21,9 @@ type planner struct {
 	standing map[id.Job]Promise
 	barred   map[kin]bool // jobs like these aren't eligible
 	out      Planned
+
+	preempting int             // so many heads have looked for victims
+	stopped    map[id.Job]bool // victims that this pass has chosen
 }
 
 // kin is what Eligible may depend on.
@@ -35,6 +38,7 @@ type kin struct {
 type lane struct {
 	queue  iter.Seq[*workload.Job]
 	tracks []*track
+	claims []*workload.Job
 	seen   int              // how many jobs of the queue collect has looked at
 	failed []Shape          // don't fit now, nor does what covers them
 	found  map[Shape]*track // the best fit now when it was looked for last
@@ -52,7 +56,7 @@ type head struct {
 func newPlanner(in PlanInput) *planner {
 	p := &planner{
 		in: in, state: in.State.Copy(),
-		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{},
+		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{}, stopped: map[id.Job]bool{},
 	}
 	for _, pr := range in.Standing {
 		p.standing[pr.Job] = pr
@@ -64,7 +68,7 @@ func newPlanner(in PlanInput) *planner {
 	p.time = in.State.Timeline(in.Now, partitions...)
 	p.lanes = make([]lane, len(in.Lanes))
 	for i, l := range in.Lanes {
-		p.lanes[i] = lane{queue: l.Queue, tracks: p.time.within(l.Partition), found: map[Shape]*track{}}
+		p.lanes[i] = lane{queue: l.Queue, claims: l.Claims, tracks: p.time.within(l.Partition), found: map[Shape]*track{}}
 	}
 	return p
 }
@@ -105,12 +109,20 @@ func (p *planner) eligible(j *workload.Job, sh Shape) bool {
 
 // collect takes the lane's first eligible jobs as heads.
 func (p *planner) collect(l *lane) {
+	for _, j := range l.claims {
+		if sh := p.shape(j); p.eligible(j, sh) {
+			p.heads = append(p.heads, head{job: j, shape: sh, lane: l})
+		}
+	}
 	n := 0
 	for j := range l.queue {
 		if n == p.in.Depth {
 			return
 		}
 		l.seen++
+		if j.Claim != 0 {
+			continue
+		}
 		if sh := p.shape(j); p.eligible(j, sh) {
 			p.heads = append(p.heads, head{job: j, shape: sh, lane: l})
 			n++
@@ -118,9 +130,11 @@ func (p *planner) collect(l *lane) {
 	}
 }
 
-// byPlace orders jobs of several lanes as each lane orders its own.
+// byPlace orders jobs of several lanes as each lane orders its own, after those for
+// which others were stopped.
 func byPlace(a, b *workload.Job) int {
 	return cmp.Or(
+		b.Claimed()-a.Claimed(),
 		cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID),
 	)
 }
@@ -182,6 +196,7 @@ func (p *planner) settle() {
 		} else {
 			p.insert(i)
 		}
+		p.preempt(i)
 	}
 }
 
@@ -211,6 +226,13 @@ func (p *planner) advance(h *head) {
 // insert finds a place for a head that has none, whatever those after it were
 // promised; those that it pushes out have none then.
 func (p *planner) insert(i int) {
+	later := p.lift(i)
+	p.heads[i].held = p.place(&p.heads[i], p.in.Now, math.MaxInt64)
+	p.putBack(later)
+}
+
+// lift takes the reservations of the heads after one off the timeline.
+func (p *planner) lift(i int) []*head {
 	var later []*head
 	for k := i + 1; k < len(p.heads); k++ {
 		if h := &p.heads[k]; h.held != nil {
@@ -218,7 +240,11 @@ func (p *planner) insert(i int) {
 			later = append(later, h)
 		}
 	}
-	p.heads[i].held = p.place(&p.heads[i], p.in.Now, math.MaxInt64)
+	return later
+}
+
+// putBack reserves again what was lifted, as far as it still can.
+func (p *planner) putBack(later []*head) {
 	for _, h := range later {
 		if !p.time.restore(h.held) {
 			h.held, _ = p.time.reserve(h.shape, h.held.track, h.held.From)

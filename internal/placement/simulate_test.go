@@ -94,7 +94,7 @@ func (sim *simulation) advance() {
 func (sim *simulation) pass(depth int) {
 	in := PlanInput{State: sim.s, Now: sim.now, Depth: depth, Standing: sim.standing}
 	for i, p := range sim.parts {
-		in.Lanes = append(in.Lanes, Lane{p, slices.Values(sim.pending[i])})
+		in.Lanes = append(in.Lanes, Lane{Partition: p, Queue: slices.Values(sim.pending[i])})
 	}
 	got := Plan(in)
 	if diff := cmp.Diff(got, Plan(in), cmpopts.EquateEmpty()); diff != "" {

@@ -3,7 +3,6 @@ package query
 import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
-	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
@@ -137,27 +136,4 @@ func (r *Reader) MaintenanceOn(p access.Principal, want v1.Maintenance) (v1.Main
 		}
 	}
 	return v1.Maintenance{}, false
-}
-
-// Partitions lists the partitions by name, each with its nodes.
-func (r *Reader) Partitions(p access.Principal) []v1.Partition {
-	v := r.view(p)
-	out := []v1.Partition{}
-	for _, row := range v.w.Catalog.Partitions.All() {
-		out = append(out, v.partitionWire(row))
-	}
-	return out
-}
-
-func (v view) partitionWire(row catalog.Partition) v1.Partition {
-	out := v1.Partition{Name: row.Name, Nodes: []string{}, Default: row.Default}
-	if row.MaxWall > 0 {
-		out.MaxTime = v1.Quantity(amount(limits.Time, row.MaxWall))
-	}
-	for name, n := range v.w.Placement.Nodes.All() {
-		if !n.Gone && row.Has(name) {
-			out.Nodes = append(out.Nodes, name)
-		}
-	}
-	return out
 }

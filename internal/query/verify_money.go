@@ -152,8 +152,8 @@ func (a *audit) job(j *workload.Job) {
 func (a *audit) attempt(j *workload.Job, at workload.Attempt) {
 	key := id.Attempt{Job: j.ID, N: at.N}
 	sums := a.attempts[key]
-	if metering.PlatformFault(at) {
-		a.charges.want(sums.charged == 0, "attempt %s was lost by the platform and yet charged %s", key, money.Micros(sums.charged))
+	if cause, forgiven := metering.Forgiven(at); forgiven {
+		a.charges.want(sums.charged == 0, "attempt %s is the platform's to pay (%s) and yet charged %s", key, cause, money.Micros(sums.charged))
 	} else {
 		cost, err := metering.Accrued(&a.w.Catalog, j, at, at.Ended)
 		a.charges.want(err == nil && int64(cost.Total) == sums.charged+sums.over,

@@ -85,7 +85,8 @@ func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
 		out.Remedy = Remedy(admission.Remedy(view, req, verdict))
 	}
 	out.Priority = []v1.Factor{
-		{Name: "qos " + req.Subject.QoS.Name, Value: j.Priority - j.Spec.Priority},
+		{Name: "qos " + req.Subject.QoS.Name, Value: j.Priority - req.Subject.Partition.Priority - j.Spec.Priority},
+		{Name: "partition " + req.Subject.Partition.Name, Value: req.Subject.Partition.Priority},
 		{Name: "own", Value: j.Spec.Priority},
 	}
 	_, misfits := v.w.Placement.FitNow(placement.ShapeOf(verdict.Demand), req.Subject.Partition, v.now)

@@ -48,7 +48,7 @@ func moment(ns int64) *time.Time {
 }
 
 func window(w placement.Window) v1.Window {
-	return v1.Window{Kind: string(w.Kind), Start: moment(w.Start), Position: w.Position, Queue: w.Queue}
+	return v1.Window{Kind: string(w.Kind), Start: moment(w.Start), Position: w.Position, Queue: w.Queue, Stops: w.Stops}
 }
 
 func lines(in []catalog.CostLine) []v1.PriceLine {

@@ -86,8 +86,8 @@ func (l loader) tenancy() error {
 
 func (l loader) catalog() error {
 	return inOrder(
-		load(l, partitions(), "ORDER BY name", func(r *catalog.Partition) world.Change { return catalog.PartitionSet{Row: *r} }),
-		load(l, qualities(), "ORDER BY name", func(r *catalog.QoS) world.Change { return catalog.QoSSet{Row: *r} }),
+		load(l, partitions(), "WHERE NOT retired ORDER BY name", func(r *catalog.Partition) world.Change { return catalog.PartitionSet{Row: *r} }),
+		load(l, qualities(), "WHERE NOT retired ORDER BY name", func(r *catalog.QoS) world.Change { return catalog.QoSSet{Row: *r} }),
 		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
 		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
 			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),

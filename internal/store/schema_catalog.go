@@ -15,6 +15,14 @@ func partitions() *relation[catalog.Partition] {
 		flag("is_default", func(r *row) *bool { return &r.Default }),
 		num("max_wall", func(r *row) *int64 { return &r.MaxWall }),
 		num("def_wall", func(r *row) *int64 { return &r.DefWall }),
+		flag("retired", func(r *row) *bool { return &r.Retired }),
+		body(
+			attr[row]{"priority", func(r *row) any { return &r.Priority }},
+			attr[row]{"allow", func(r *row) any { return &r.Allow }},
+			attr[row]{"deny", func(r *row) any { return &r.Deny }},
+			attr[row]{"qos", func(r *row) any { return &r.QoS }},
+			attr[row]{"configured", func(r *row) any { return &r.Configured }},
+		),
 	}}
 }
 
@@ -28,6 +36,16 @@ func qualities() *relation[catalog.QoS] {
 		num("max_wall", func(r *row) *int64 { return &r.MaxWall }),
 		num("grace", func(r *row) *int64 { return &r.Grace }),
 		num("max_grace", func(r *row) *int64 { return &r.MaxGrace }),
+		flag("retired", func(r *row) *bool { return &r.Retired }),
+		body(
+			attr[row]{"def_wall", func(r *row) any { return &r.DefWall }},
+			attr[row]{"allow", func(r *row) any { return &r.Allow }},
+			attr[row]{"partitions", func(r *row) any { return &r.Partitions }},
+			attr[row]{"refuse", func(r *row) any { return &r.Refuse }},
+			attr[row]{"preempts", func(r *row) any { return &r.Preempts }},
+			attr[row]{"contract", func(r *row) any { return &r.Contract }},
+			attr[row]{"configured", func(r *row) any { return &r.Configured }},
+		),
 	}}
 }
 

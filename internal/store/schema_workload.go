@@ -33,6 +33,7 @@ func jobs() *relation[workload.Job] {
 			attr[row]{"requeues", func(r *row) any { return &r.Requeues }},
 			attr[row]{"exit_code", func(r *row) any { return &r.ExitCode }},
 			attr[row]{"promise", func(r *row) any { return &r.Promise }},
+			attr[row]{"claim", func(r *row) any { return &r.Claim }},
 			attr[row]{"billing", func(r *row) any { return &r.Billing }},
 			attr[row]{"factor", func(r *row) any { return &r.Factor }},
 			attr[row]{"sources", func(r *row) any { return &r.Sources }},

@@ -211,6 +211,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		account, user, member, token := filled[tenancy.Account](&n), filled[tenancy.User](&n), filled[tenancy.Member](&n), filled[tenancy.Token](&n)
 		member.Role, token.Revoked = access.Manager, false
 		partition, qos, price := filled[catalog.Partition](&n), filled[catalog.QoS](&n), filled[catalog.Price](&n)
+		partition.Retired, qos.Retired = false, false
 		limit := filled[limits.Limit](&n)
 		limit.Removed = false
 		grant, tile := filled[ledger.Grant](&n), filled[ledger.Tile](&n)

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 
 	"croft.dev/croft/api/v1/codes"
@@ -12,7 +13,7 @@ func (j *Job) Due() int64 {
 	a := j.Attempt
 	switch {
 	case j.State == Stopping && !a.Kill:
-		return a.StopAt + j.Spec.Grace
+		return j.KillAt()
 	case j.State != Running:
 		return 0
 	case j.Spec.Signal.Name != "" && !a.Signaled && j.Spec.Signal.Before < j.Spec.Time:
@@ -21,8 +22,20 @@ func (j *Job) Due() int64 {
 	return a.Until
 }
 
+// KillAt is when SIGKILL is due for an attempt that is being stopped, in ns.
+func (j *Job) KillAt() int64 {
+	if a := j.Attempt; a.Preempt.By != 0 {
+		return a.StopAt + a.Preempt.Grace
+	}
+	return j.Attempt.StopAt + j.Spec.Grace
+}
+
+// StopSignal is what the program is told to end with, without SIG.
+func (j *Job) StopSignal() string { return cmp.Or(j.Attempt.Preempt.Signal, "TERM") }
+
 // Again reports whether the job asked to be queued again after such an end, and
-// may be. One that was cancelled is not, whatever else befell it.
+// may be. One that was cancelled is not, whatever else befell it. What others took
+// from it doesn't count towards MaxRequeues.
 func (j *Job) Again(o codes.Outcome) bool {
 	if j.Attempt.Cause == codes.Cancelled {
 		return false
@@ -32,7 +45,7 @@ func (j *Job) Again(o codes.Outcome) bool {
 	case codes.NodeFailed:
 		cause = "node"
 	case codes.Preempted:
-		cause = "preempt"
+		return j.Attempt.Preempt.Requeue
 	case codes.TimedOut:
 		cause = "timeout"
 	}

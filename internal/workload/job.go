@@ -87,6 +87,7 @@ type Job struct {
 	Ended    int64 // ns
 
 	Promise int64 // ns; start promised by the planner, 0: none
+	Claim   int64 // ns; when others were stopped to make room for it, 0: never
 
 	Billing  string       // off, showback or enforce, as of submission
 	Factor   int64        // of the QoS, thousandths, as of submission
@@ -124,11 +125,23 @@ type Attempt struct {
 	StopAt   int64                // ns: when SIGTERM was decided; 0: not
 	Kill     bool                 // SIGKILL was decided
 	Cause    codes.Outcome        // why it is being stopped
+	Preempt  Preemption           // set when it is made to give way to another job
 	Outcome  codes.Outcome        // once ended
 	ExitCode int32
 	Lost     int64        // ns: contact lost since; 0: in contact
 	Seen     int64        // ns: last seen alive
 	Posted   money.Micros // charged so far for this attempt
+}
+
+// Preemption is the terms on which an attempt gives way to another job, as its QoS
+// had them when that was decided.
+type Preemption struct {
+	By      id.Job // the job that takes its place
+	QoS     string // which that has
+	Signal  string // without SIG: what it is told it with
+	Grace   int64  // ns from then to SIGKILL
+	Requeue bool   // its job is queued again
+	Refund  bool   // what it cost is given back
 }
 
 // Refusal is a request that admission refused, kept so that it can be explained

@@ -50,6 +50,10 @@ var (
 // signals that may be asked for, by name without SIG.
 var signals = []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "WINCH", "ALRM"}
 
+// KnownSignal reports whether a job can be told something by a signal, named
+// without SIG.
+func KnownSignal(name string) bool { return slices.Contains(signals, name) }
+
 var requeueCauses = []string{"node", "preempt", "timeout"}
 
 // Parse checks a request and fills in defaults. Every wrong field is named, with
@@ -217,7 +221,7 @@ func (p *parser) signal(in string) Signal {
 		return Signal{}
 	}
 	name, at, timed := strings.Cut(strings.TrimPrefix(strings.ToUpper(in), "SIG"), "@")
-	if !slices.Contains(signals, name) {
+	if !KnownSignal(name) {
 		p.bad.Add("signal", "%q isn't one of %s: write e.g. USR1@120", clip(in), strings.Join(signals, " "))
 		return Signal{}
 	}

@@ -28,6 +28,7 @@ type State struct {
 	Jobs    table.Table[id.Job, *Job]
 	Active  table.Table[id.Job, *Job] // those that hold an allocation
 	Pending table.Set[Pending]        // those that wait, in queue order
+	claims  table.Table[id.Job, *Job] // those that wait and have a Claim
 	ofUser  table.Table[string, id.Job]
 
 	lastJob     id.Job
@@ -60,7 +61,7 @@ func NewState() State { return State{Pending: table.NewSet(Pending.before)} }
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
 	return State{
-		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), Pending: s.Pending.Copy(), ofUser: s.ofUser.Copy(),
+		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), Pending: s.Pending.Copy(), claims: s.claims.Copy(), ofUser: s.ofUser.Copy(),
 		lastJob: s.lastJob, lastRefusal: s.lastRefusal,
 	}
 }
@@ -85,6 +86,7 @@ func (s *State) put(j *Job) (before *Job) {
 			s.Pending.Remove(before.Place())
 		}
 		s.Active.Delete(j.ID)
+		s.claims.Delete(j.ID)
 	}
 	s.lastJob = max(s.lastJob, j.ID)
 	if j.State == Ended {
@@ -96,6 +98,9 @@ func (s *State) put(j *Job) (before *Job) {
 	s.ofUser.Set(userKey(j.User, j.ID), j.ID)
 	if j.waits() {
 		s.Pending.Add(j.Place())
+		if j.Claim != 0 {
+			s.claims.Set(j.ID, j)
+		}
 	}
 	if RulesOf(j.State).Running {
 		s.Active.Set(j.ID, j)
@@ -115,6 +120,27 @@ func (s *State) NextJob() id.Job { return s.lastJob + 1 }
 
 // NextRefusal is the id of the next refusal.
 func (s *State) NextRefusal() id.Refusal { return s.lastRefusal + 1 }
+
+// Claimed is 1 for a job that waits for room which others were stopped to make, 0
+// for any other.
+func (j *Job) Claimed() int {
+	if j.Claim != 0 {
+		return 1
+	}
+	return 0
+}
+
+// Claims lists the waiting jobs of a partition for which others were stopped, in
+// order.
+func (s *State) Claims(partition string) []*Job {
+	var out []*Job
+	for _, j := range s.claims.All() {
+		if j.Spec.Partition == partition {
+			out = append(out, j)
+		}
+	}
+	return out
+}
 
 // Queue yields the waiting jobs of a partition in order.
 func (s *State) Queue(partition string) func(yield func(*Job) bool) {

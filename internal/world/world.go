@@ -163,6 +163,9 @@ func holdOf(j *workload.Job) placement.Hold {
 	if j.Attempt.Started == 0 {
 		until += admission.StartMargin
 	}
+	if j.State == workload.Stopping {
+		until = min(until, j.KillAt())
+	}
 	return placement.Hold{
 		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices,
 		From: j.Attempt.Assigned, Until: until,

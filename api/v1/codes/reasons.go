@@ -19,6 +19,9 @@ const (
 	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
 	WallOverPartition Reason = "TIME_OVER_PARTITION"
 	WallOverQoS       Reason = "TIME_OVER_QOS"
+	PartitionDenied   Reason = "PARTITION_NOT_ALLOWED"
+	QoSDenied         Reason = "QOS_NOT_ALLOWED"
+	QoSBusy           Reason = "QOS_BUSY" // the QoS doesn't let its jobs wait
 
 	// Limits and money.
 	LimitWall      Reason = "LIMIT_TIME"

@@ -6,6 +6,7 @@ package plan
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"croft.dev/croft/internal/admission"
@@ -96,9 +97,15 @@ func (p *Planner) Pass(ctx context.Context) error {
 				limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Running: 1}, +1)
 			return true
 		},
+		Yields: func(j *workload.Job) placement.Yields {
+			if _, ok := p.cfg.Images.Have(ctx, j); !ok {
+				return nil // nobody is stopped for a job that couldn't start
+			}
+			return view.YieldTo(j)
+		},
 	}
 	for name, part := range w.Catalog.Partitions.All() {
-		in.Lanes = append(in.Lanes, placement.Lane{Partition: part, Queue: w.Workload.Queue(name)})
+		in.Lanes = append(in.Lanes, placement.Lane{Partition: part, Queue: w.Workload.Queue(name), Claims: w.Workload.Claims(name)})
 	}
 	planned := placement.Plan(in)
 	p.standing = planned.Promises
@@ -107,7 +114,24 @@ func (p *Planner) Pass(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, pre := range planned.Preemptions {
+		if err := p.preempt(ctx, pre); err != nil {
+			return err
+		}
+	}
 	return p.promise(ctx, w, planned.Promises)
+}
+
+// preempt stops a set of jobs for another, one by one: where only some of it is
+// carried out, the next pass looks what else it takes.
+func (p *Planner) preempt(ctx context.Context, pre placement.Preemption) error {
+	for i, k := range pre.Victims {
+		with := slices.Delete(slices.Clone(pre.Victims), i, i+1)
+		if _, err := p.cfg.Port.Command(ctx, command.JobPreempt{Job: k, For: pre.Job, Node: pre.Node, With: with}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *Planner) start(ctx context.Context, s placement.Start) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
@@ -153,6 +154,46 @@ func TestLimitsWithinAPass(t *testing.T) {
 
 // While the clock has jumped nothing is planned; afterwards the loop goes on by
 // itself, and at once when a job comes or an image is ready.
+// An urgent job stops those that have lost least, one at a time and only what it
+// needs; what it frees is for it, even from a job of higher place.
+func TestPreempts(t *testing.T) {
+	inBench(t, func(b *bench) {
+		priority, preempts := int64(1000), []string{"normal"}
+		b.port.Do(b.T, command.QoSPut{Create: true, Name: "urgent", Priority: &priority, Preempts: &preempts})
+		urgent := func(s *workload.Spec) { s.QoS = "urgent" }
+		run := func() id.Job {
+			k := b.submit(2)
+			b.pass()
+			b.port.Do(b.T, command.JobObserved{Job: k, N: 1, Running: true, Started: time.Now().UnixNano()})
+			<-time.After(time.Minute)
+			return k
+		}
+		old, young := run(), run()
+		b.shelf.missing["train:1"] = true
+		first := b.submit(1, urgent)
+		b.pass()
+		if n := len(b.port.Done("job.preempt")); n != 0 {
+			t.Fatalf("%d jobs were stopped for one whose image is missing", n)
+		}
+		b.shelf.missing["train:1"] = false
+		b.pass()
+		b.pass()
+		if got := b.port.Done("job.preempt"); len(got) != 1 || got[0].(command.JobPreempt).Job != young {
+			t.Fatalf("stopped %+v, want job %d", got, young)
+		}
+		high := b.submit(2, urgent)
+		b.port.Do(b.T, command.JobObserved{Job: young, N: 1, Exited: true, Finished: time.Now().UnixNano()})
+		b.pass()
+		b.want(old, young, first)
+		if j := b.port.Job(old); j.State != workload.Stopping || j.Attempt.Preempt.By != high {
+			t.Errorf("job %d is %s for %d", old, j.State, j.Attempt.Preempt.By)
+		}
+		if j := b.port.Job(young); j.State != workload.Queued || j.Attempt.Outcome != codes.Preempted {
+			t.Errorf("job %d is %s %s", young, j.State, j.Attempt.Outcome)
+		}
+	})
+}
+
 func TestRun(t *testing.T) {
 	inBench(t, func(b *bench) {
 		ctx, cancel := context.WithCancel(context.Background())

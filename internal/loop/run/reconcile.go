@@ -60,7 +60,7 @@ func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, 
 		r.begin(ctx, a, t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
 	case j.State == workload.Stopping && !t.term:
 		r.begin(ctx, a, t, func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, a, "TERM")
+			err := r.cfg.Engine.Signal(ctx, a, j.StopSignal())
 			t.term = err == nil
 			return err
 		})
