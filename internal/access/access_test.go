@@ -64,7 +64,7 @@ var kept = map[string]map[access.Action]string{
 		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "",
 	},
 	"submit": {access.JobSubmit: "", access.JobControl: "own", access.JobEnter: "", access.NodeSee: ""},
-	"manage": {access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.NodeRun: "", access.NodeSee: ""},
+	"manage": {access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.CatalogSet: "", access.NodeRun: "", access.NodeSee: ""},
 	"admin":  {access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
 }
 

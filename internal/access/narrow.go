@@ -79,7 +79,7 @@ func scopeOf(a Action, mine bool) Scope {
 		return ScopeSubmit
 	case JobSubmit, JobEnter:
 		return ScopeSubmit
-	case AccountRun, LimitSet, NodeRun, JobRaise:
+	case AccountRun, LimitSet, CatalogSet, NodeRun, JobRaise:
 		return ScopeManage
 	case AccountMake, MoneyGive, PriceSet, UserRun:
 		return ScopeAdmin
