@@ -42,17 +42,34 @@ func (c *Client) Clone(ctx context.Context, id string, req CloneRequest, opts ..
 }
 
 // JobQuery selects jobs. The zero value selects the caller's own that haven't
-// ended.
+// ended. Its texts are lists separated by commas: a job that is in the list of each
+// that isn't empty is selected.
 type JobQuery struct {
-	Account string
-	User    string // "*" is every user that the caller may see
-	State   string // states separated by commas, "live" or "all"
-	Limit   int    // jobs per page; 0 is the server's default
-	Cursor  string // where the page begins
+	ID        string
+	Account   string
+	User      string // "*" is every user that the caller may see
+	State     string // also "live" or "all"
+	Name      string
+	Partition string
+	QoS       string
+	Node      string    // of the last attempt
+	From      time.Time // only jobs that hadn't ended by then
+	To        time.Time // only jobs submitted before then
+	Limit     int       // jobs per page; 0 is the server's default
+	Cursor    string    // where the page begins
 }
 
 func (q JobQuery) values() url.Values {
-	return values("account", q.Account, "user", q.User, "state", q.State, "limit", count(q.Limit), "cursor", q.Cursor)
+	return values("id", q.ID, "account", q.Account, "user", q.User, "state", q.State, "name", q.Name,
+		"partition", q.Partition, "qos", q.QoS, "node", q.Node, "from", instant(q.From), "to", instant(q.To),
+		"limit", count(q.Limit), "cursor", q.Cursor)
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // JobPage returns one page of jobs.

@@ -91,6 +91,7 @@ type Job struct {
 	Devices   []string   `json:"devices,omitempty"`
 	Attempt   int        `json:"attempt,omitempty"`
 	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`
+	Waits     string     `json:"waits,omitempty" doc:"what keeps a waiting job, in brief: a reason's code; why has it in full"`
 	Window    *Window    `json:"window,omitempty"`
 	Receipt   *Receipt   `json:"receipt,omitempty"`
 	Reasons   []Reason   `json:"reasons,omitempty"`

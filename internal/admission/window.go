@@ -5,6 +5,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
 )
@@ -71,6 +72,12 @@ const StartMargin = int64(30e9)
 // Eligible reports whether nothing but resources keeps a waiting job from
 // starting: limits and funds have room for it.
 func (v View) Eligible(j *workload.Job) bool {
+	kept, err := v.Kept(j)
+	return err == nil && len(kept) == 0
+}
+
+// Kept is what other than resources keeps a waiting job from starting.
+func (v View) Kept(j *workload.Job) ([]fault.Reason, error) {
 	d := decision{View: v, Request: Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j}, path: j.Path}
 	d.out.Demand = j.Demand()
 	d.shape = shapeOf(j.Spec)
@@ -78,9 +85,10 @@ func (v View) Eligible(j *workload.Job) bool {
 	d.offer()
 	d.bounds()
 	if len(d.out.Reasons) > 0 {
-		return false
+		return d.out.Reasons, nil
 	}
-	return d.price() == nil && len(d.out.Reasons) == 0
+	err := d.price()
+	return d.out.Reasons, err
 }
 
 // blocked reports whether something other than busy resources stands in the way.

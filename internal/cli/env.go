@@ -20,6 +20,7 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
+	UID    int
 	Dir    string // working directory
 	Now    func() time.Time
 	Zone   *time.Location // the viewer's
@@ -52,6 +53,7 @@ func System() Env {
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,
+		UID:     os.Getuid(),
 		Dir:     dir,
 		Now:     time.Now,
 		Zone:    time.Local,

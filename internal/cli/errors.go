@@ -33,7 +33,7 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 		return int(status)
 	case !a.running:
 		// Cobra's own errors, and those of arguments and flags.
-		fmt.Fprintf(a.env.Stderr, "croft: %s\n%s\n", clean(firstLine(err)), seeHelp(cmd))
+		fmt.Fprintf(a.env.Stderr, "%s: %s\n%s\n", called(cmd), clean(firstLine(err)), seeHelp(cmd))
 		return codes.ExitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -42,12 +42,20 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	if !errors.As(err, &p) {
 		p = &v1.Problem{Code: string(codes.Internal), Detail: err.Error()}
 	}
-	a.printProblem(p)
+	a.printProblem(called(cmd), p)
 	return codes.Of(codes.Code(p.Code)).Exit
 }
 
 // exitInterrupted is what shells report of a program that SIGINT ended.
 const exitInterrupted = 130
+
+// called is the name that the program goes by.
+func called(cmd *cobra.Command) string {
+	if cmd == nil {
+		return "croft"
+	}
+	return cmd.Root().Name()
+}
 
 func seeHelp(cmd *cobra.Command) string {
 	if cmd == nil {
@@ -63,7 +71,7 @@ func firstLine(err error) string {
 
 // printProblem prints an error and what to do next; to a script, the error as it
 // came.
-func (a *app) printProblem(p *v1.Problem) {
+func (a *app) printProblem(program string, p *v1.Problem) {
 	if a.output == "json" && writeJSON(a.env.Stderr, p, "  ") == nil {
 		return
 	}
@@ -74,11 +82,11 @@ func (a *app) printProblem(p *v1.Problem) {
 	w := a.env.Stderr
 	switch len(p.Fields) {
 	case 0:
-		fmt.Fprintf(w, "croft: %s\n", clean(p.Error()))
+		fmt.Fprintf(w, "%s: %s\n", program, clean(p.Error()))
 	case 1:
-		fmt.Fprintf(w, "croft: %s: %s\n", clean(p.Fields[0].Path), clean(p.Fields[0].Message))
+		fmt.Fprintf(w, "%s: %s: %s\n", program, clean(p.Fields[0].Path), clean(p.Fields[0].Message))
 	default:
-		fmt.Fprintln(w, "croft: these fields are wrong:")
+		fmt.Fprintln(w, program+": these fields are wrong:")
 		for _, f := range p.Fields {
 			fmt.Fprintf(w, "  %s: %s\n", clean(f.Path), clean(f.Message))
 		}

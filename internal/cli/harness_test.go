@@ -118,6 +118,7 @@ func newBench(t *testing.T, h http.Handler) *bench {
 		Stdout:  b.stdout,
 		Stderr:  b.stderr,
 		Getenv:  func(k string) string { return b.vars[k] },
+		UID:     1001,
 		Dir:     "/home/ada",
 		Now:     func() time.Time { return now },
 		Zone:    zone,
@@ -131,8 +132,11 @@ func newBench(t *testing.T, h http.Handler) *bench {
 }
 
 // run runs a command line and returns its exit code.
-func (b *bench) run(args ...string) int {
-	b.app.env.Args = append([]string{"croft"}, args...)
+func (b *bench) run(args ...string) int { return b.runAs("croft", args...) }
+
+// runAs is run for a program that is called by another name.
+func (b *bench) runAs(program string, args ...string) int {
+	b.app.env.Args = append([]string{"/usr/local/lib/croft/bin/" + program}, args...)
 	return b.app.main()
 }
 

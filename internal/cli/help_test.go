@@ -22,18 +22,27 @@ func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
+// everyTree calls do for every command of croft and of its links.
+func everyTree(do func(*cobra.Command)) {
+	everyCommand((&app{}).root(), do)
+	a := &app{}
+	for _, name := range a.linkNames(true) {
+		everyCommand(a.personality(name), do)
+	}
+}
+
 // TestHelp compares every command's help with its golden file, and holds it to
 // the rules: one to three examples that are command lines of that command, and
 // lines that fit a terminal.
 func TestHelp(t *testing.T) {
 	used := map[string]bool{}
-	everyCommand((&app{}).root(), func(c *cobra.Command) {
+	everyTree(func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())
 		name := strings.Join(path, "-")
 		used[name+".golden"] = true
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, &fake{})
-			if code := b.run(append(path[1:], "--help")...); code != 0 {
+			if code := b.runAs(path[0], append(path[1:], "--help")...); code != 0 {
 				t.Errorf("exit %d: %s", code, b.stderr)
 			}
 			golden(t, "help/"+name, b.stdout.String())
@@ -56,9 +65,10 @@ func TestHelp(t *testing.T) {
 // checkExample finds the command and the flags that an example uses.
 func checkExample(t *testing.T, c *cobra.Command, line string) {
 	t.Helper()
-	_, line, ok := strings.Cut(line, "croft ")
+	program := c.Root().Name()
+	_, line, ok := strings.Cut(line+" ", program+" ")
 	if !ok {
-		t.Errorf("no command line: %s", line)
+		t.Errorf("no command line of %s in an example", program)
 		return
 	}
 	args, err := exec.Command("sh", "-c", `printf '%s\n' `+strings.NewReplacer("$(", "", "<(", "", ")", "", "<", " ", ">", " ").Replace(line)).Output()
@@ -66,7 +76,7 @@ func checkExample(t *testing.T, c *cobra.Command, line string) {
 		t.Errorf("%s: %v", line, err)
 		return
 	}
-	root := (&app{}).root()
+	root := (&app{}).personality(program)
 	got, rest, err := root.Find(strings.Split(strings.TrimSpace(string(args)), "\n"))
 	if err != nil || !strings.HasPrefix(got.CommandPath()+" ", c.CommandPath()+" ") {
 		t.Errorf("%s: it is %q, %v", line, got.CommandPath(), err)

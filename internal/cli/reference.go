@@ -24,6 +24,13 @@ func Reference(w io.Writer) {
 			}
 		}
 	}
+	fmt.Fprintf(w, "\n## Under the names of batch systems\n\nLinks to croft that `croft setup links` makes; see [batch commands](../guide/batch-commands.md).\n")
+	a := &app{}
+	for _, name := range a.linkNames(true) {
+		c := a.personality(name)
+		c.InitDefaultHelpFlag()
+		referenceOf(w, c)
+	}
 }
 
 // referenceOf writes a command's section, and those of the commands under it.

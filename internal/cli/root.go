@@ -40,13 +40,16 @@ func (a *app) main() int {
 }
 
 // personality returns the command tree for the name that the program was called
-// by. Names that stand for another tree than croft's are cases here; any other
-// name is croft under an alias.
+// by: that of a link, or for any other name croft's.
 func (a *app) personality(name string) *cobra.Command {
-	switch name {
-	default:
-		return a.root()
+	crane, slurm := a.links()
+	if tree := crane[name]; tree != nil {
+		return tree()
 	}
+	if tree := slurm[name]; tree != nil {
+		return tree()
+	}
+	return a.root()
 }
 
 // app is one run of the command line.

@@ -62,9 +62,12 @@ croft and then on PATH; all flags are its own: croftd server --help.`,
 }
 
 func (a *app) setupCmd() *cobra.Command {
-	return a.daemonCmd("setup", "Report what this machine offers, and set it up", `Report what this machine offers: devices and who uses them, runtime, cgroups, file
-systems, users. It is done by croftd: croftd setup --help.`,
+	cmd := a.daemonCmd("setup", "Report what this machine offers, and set it up", `Report what this machine offers: devices and who uses them, runtime, cgroups, file
+systems, users. It is done by croftd: croftd setup --help. Only the links for users
+of batch systems are made by croft itself.`,
 		"  croft setup")
+	cmd.AddCommand(a.linksCmd())
+	return cmd
 }
 
 // daemonCmd passes a command on to croftd, so that what a server is made of

@@ -97,8 +97,18 @@ func (c *call) jobs() (v1.Page[v1.Job], error) {
 	if err != nil {
 		return v1.Page[v1.Job]{}, err
 	}
+	from, err := instant(q.Get("from"), "from")
+	if err != nil {
+		return v1.Page[v1.Job]{}, err
+	}
+	to, err := instant(q.Get("to"), "to")
+	if err != nil {
+		return v1.Page[v1.Job]{}, err
+	}
 	return c.Reader.Jobs(c.r.Context(), c.p, query.JobQuery{
-		Account: q.Get("account"), User: q.Get("user"), State: q.Get("state"), Limit: int(limit), Cursor: q.Get("cursor"),
+		ID: q.Get("id"), Account: q.Get("account"), User: q.Get("user"), State: q.Get("state"), Name: q.Get("name"),
+		Partition: q.Get("partition"), QoS: q.Get("qos"), Node: q.Get("node"), From: from, To: to,
+		Limit: int(limit), Cursor: q.Get("cursor"),
 	})
 }
 
@@ -181,6 +191,18 @@ func number(s, field string) (int64, error) {
 		return 0, fault.Invalid(field, "must be a whole number")
 	}
 	return n, nil
+}
+
+// instant reads a parameter that is a point in time, in ns; empty is 0.
+func instant(s, field string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() < 1971 || t.Year() > 2200 {
+		return 0, fault.Invalid(field, "must be a time such as 2026-12-01T16:40:00Z")
+	}
+	return t.UnixNano(), nil
 }
 
 // truth reads a parameter that is true or false; empty is false.

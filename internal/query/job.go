@@ -189,6 +189,10 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 		out.Started, out.Node, out.Devices = nil, "", nil
 		out.Progress = r.Server.Progress(j.ID)
 	}
+	var err error
+	if out.Waits, err = v.waits(j); err != nil {
+		return out, err
+	}
 	if detail && j.State == workload.Queued {
 		verdict, _, err := admission.Why(v.w.View(v.now), j)
 		if err != nil {
@@ -197,9 +201,40 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 		win := window(verdict.Window)
 		out.Window, out.Reasons = &win, Reasons(verdict.Reasons)
 	}
-	var err error
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err
+}
+
+// waits is what keeps a waiting job, in brief, so that lists can say it of thousands:
+// a limit or the like, by the decision that starts jobs; for the first of a partition
+// what it lacks; else those before it.
+func (v view) waits(j *workload.Job) (string, error) {
+	switch j.State {
+	case workload.Held:
+		return string(codes.JobHeld), nil
+	case workload.Queued:
+	default:
+		return "", nil
+	}
+	view := v.w.View(v.now)
+	reasons, err := view.Kept(j)
+	if err == nil && len(reasons) == 0 && v.first(j) {
+		var verdict admission.Verdict
+		verdict, err = admission.Decide(view, admission.Request{Subject: view.SubjectOf(j), Spec: j.Spec, Gate: admission.Start, Job: j})
+		reasons = verdict.Reasons
+	}
+	if len(reasons) == 0 {
+		return string(codes.Priority), err
+	}
+	return string(reasons[0].Code), err
+}
+
+// first reports whether a waiting job is the next of its partition.
+func (v view) first(j *workload.Job) bool {
+	for next := range v.w.Workload.Queue(j.Spec.Partition) {
+		return next.ID == j.ID
+	}
+	return false
 }
 
 func contact(a workload.Attempt) string {

@@ -28,8 +28,11 @@ func (w *where) add(condition string, args ...any) {
 	w.text = append(w.text, condition)
 }
 
-// in appends "column IN (…)".
+// in appends "column IN (…)"; no values narrow nothing.
 func in[T ~int64 | ~string](w *where, column string, values []T) {
+	if len(values) == 0 {
+		return
+	}
 	args := make([]any, len(values))
 	for i, v := range values {
 		args[i] = v
@@ -63,10 +66,13 @@ func (s *Store) Job(ctx context.Context, job id.Job) (*workload.Job, error) {
 
 // JobFilter narrows a list of jobs; what is zero doesn't.
 type JobFilter struct {
-	Accounts []id.Account // any of these
-	User     id.User
-	States   []workload.JobState // any of these
-	Before   id.Job              // ids below it: the last of the page before
+	IDs        []id.Job // any of these; likewise the other lists
+	Accounts   []id.Account
+	Users      []id.User
+	States     []workload.JobState
+	Partitions []string
+	From, To   int64  // ns: jobs that existed in [From, To); To 0: no end
+	Before     id.Job // ids below it: the last of the page before
 }
 
 // Jobs lists jobs, the newest first, at most limit.
@@ -76,14 +82,16 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter, limit int) ([]workload.Jo
 }
 
 func (f JobFilter) where() (w where) {
-	if len(f.Accounts) > 0 {
-		in(&w, "account", f.Accounts)
+	in(&w, "id", f.IDs)
+	in(&w, "account", f.Accounts)
+	in(&w, "person", f.Users)
+	in(&w, "state", f.States)
+	in(&w, "partition", f.Partitions)
+	if f.From != 0 {
+		w.add("(ended = 0 OR ended >= ?)", f.From)
 	}
-	if f.User != 0 {
-		w.add("person = ?", int64(f.User))
-	}
-	if len(f.States) > 0 {
-		in(&w, "state", f.States)
+	if f.To != 0 {
+		w.add("submitted < ?", f.To)
 	}
 	if f.Before != 0 {
 		w.add("id < ?", int64(f.Before))
@@ -91,10 +99,10 @@ func (f JobFilter) where() (w where) {
 	return w
 }
 
-// Refusals lists refused requests, the newest first, at most limit. States don't
-// narrow it, and Before is of refusals.
+// Refusals lists refused requests, the newest first, at most limit. Only accounts
+// and users narrow it, and Before is of refusals.
 func (s *Store) Refusals(ctx context.Context, f JobFilter, limit int) ([]workload.Refusal, error) {
-	f.States = nil
+	f = JobFilter{Accounts: f.Accounts, Users: f.Users, Before: f.Before}
 	w := f.where()
 	return refusals().all(ctx, s.read, w.page("id DESC", limit), w.args...)
 }

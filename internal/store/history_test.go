@@ -13,7 +13,15 @@ import (
 
 func TestJobs(t *testing.T) {
 	job := func(n id.Job, account id.Account, user id.User, state workload.JobState) world.Change {
-		return workload.JobSet{Row: &workload.Job{ID: n, Account: account, User: user, State: state, Path: []id.Account{account}}}
+		row := &workload.Job{ID: n, Account: account, User: user, State: state, Path: []id.Account{account}, Submitted: 100 * int64(n)}
+		row.Spec.Partition = "cpu"
+		if n == 3 {
+			row.Spec.Partition = "gpu"
+		}
+		if state == workload.Ended {
+			row.Ended = row.Submitted + 50
+		}
+		return workload.JobSet{Row: row}
 	}
 	tests := map[string]struct {
 		filter store.JobFilter
@@ -25,11 +33,15 @@ func TestJobs(t *testing.T) {
 		"next page":     {store.JobFilter{Before: 4}, 2, []id.Job{3, 2}},
 		"an account":    {store.JobFilter{Accounts: []id.Account{1}}, 9, []id.Job{4, 3, 1}},
 		"two accounts":  {store.JobFilter{Accounts: []id.Account{2, 3}}, 9, []id.Job{5, 2}},
-		"a user":        {store.JobFilter{User: 11}, 9, []id.Job{4, 2, 1}},
+		"a user":        {store.JobFilter{Users: []id.User{11}}, 9, []id.Job{4, 2, 1}},
 		"states":        {store.JobFilter{States: []workload.JobState{workload.Queued, workload.Ended}}, 9, []id.Job{4, 2, 1}},
 		"live":          {store.JobFilter{States: []workload.JobState{workload.Running}}, 9, []id.Job{5, 3}},
-		"all at once":   {store.JobFilter{Accounts: []id.Account{1}, User: 11, States: []workload.JobState{workload.Queued}, Before: 4}, 9, []id.Job{1}},
-		"nothing there": {store.JobFilter{User: 99}, 9, nil},
+		"all at once":   {store.JobFilter{Accounts: []id.Account{1}, Users: []id.User{11}, States: []workload.JobState{workload.Queued}, Before: 4}, 9, []id.Job{1}},
+		"ids":           {store.JobFilter{IDs: []id.Job{1, 3, 77}}, 9, []id.Job{3, 1}},
+		"a partition":   {store.JobFilter{Partitions: []string{"gpu"}}, 9, []id.Job{3}},
+		"not over then": {store.JobFilter{From: 251}, 9, []id.Job{5, 4, 3, 1}},
+		"there then":    {store.JobFilter{From: 250, To: 400}, 9, []id.Job{3, 2, 1}},
+		"nothing there": {store.JobFilter{Users: []id.User{99}}, 9, nil},
 	}
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.commit(job(1, 1, 11, workload.Queued), job(2, 2, 11, workload.Ended), job(3, 1, 12, workload.Running),

@@ -24,7 +24,7 @@ func TestHistoryUsesIndexes(t *testing.T) {
 		order string
 	}{
 		"jobs of accounts":    {"job", JobFilter{Accounts: []id.Account{1, 2}, Before: 9}.where(), "id DESC"},
-		"jobs of a user":      {"job", JobFilter{User: 1, Before: 9}.where(), "id DESC"},
+		"jobs of a user":      {"job", JobFilter{Users: []id.User{1}, Before: 9}.where(), "id DESC"},
 		"page of jobs":        {"job", JobFilter{Before: 9}.where(), "id DESC"},
 		"ended jobs":          {"job", JobFilter{States: []workload.JobState{workload.Ended}, Before: 9}.where(), "id DESC"},
 		"grant's transfers":   {"transfer", TransferFilter{Ledger: ledger.OfGrant(1)}.where(), "id"},

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+var (
+	waiting  = withWaits(queued, "DEVICES_BUSY")
+	held     = v1.Job{ID: "132", Name: "later", User: "bob", Account: "vision", State: "held", Waits: "JOB_HELD", Spec: v1.JobSpec{Partition: "cpu", CPU: "0.5", Mem: "4G", Time: "1d2h"}, Submitted: *at(15, 5)}
+	timedOut = v1.Job{ID: "115", Name: "a-rather-long-name", User: "ada", Account: "nlp", State: "ended", Outcome: "timed_out", ExitCode: &byTerm, Spec: spec, Submitted: *at(7, 0), Started: at(7, 1), Ended: at(9, 1), Node: "gpu1"}
+	byTerm   = 143
+	pools    = []v1.Partition{{Name: "cpu", Nodes: []string{"n1", "n2", "n10"}, MaxTime: "7d"}, {Name: "gpu", Nodes: []string{"gpu1"}, Default: true}}
+	nodes    = []v1.Node{node, {Name: "n1", State: "ok", CPU: v1.Use{Used: "0", Total: "32"}, Mem: v1.Use{Used: "0", Total: "128G"}}, {Name: "n2", State: "ok", CPU: v1.Use{Used: "0", Total: "32"}, Mem: v1.Use{Used: "0", Total: "128G"}}, {Name: "n10", State: "drained", Reason: "new disk", CPU: v1.Use{Used: "0", Total: "64"}, Mem: v1.Use{Used: "0", Total: "256G"}}}
+)
+
+func withWaits(j v1.Job, code string) v1.Job {
+	j.Waits = code
+	return j
+}
+
+// TestBatchCommands runs the commands of batch systems against canned answers, as
+// TestCommands does croft's.
+func TestBatchCommands(t *testing.T) {
+	usual := map[string]any{
+		"GET /v1/jobs":           page(held, waiting, pulling, running, done, failed, timedOut),
+		"GET /v1/jobs/131":       waiting,
+		"GET /v1/partitions":     page(pools...),
+		"GET /v1/nodes":          page(nodes...),
+		"POST /v1/jobs/118/stop": running,
+		"POST /v1/jobs/131/stop": waiting,
+		"GET /v1/me":             me,
+	}
+	tests := map[string]struct {
+		line string
+		with map[string]any // answers other than the usual
+	}{
+		"squeue":              {line: "squeue"},
+		"squeue-long":         {line: "squeue -l"},
+		"squeue-me":           {line: "squeue --me"},
+		"squeue-start":        {line: "squeue --start"},
+		"squeue-state":        {line: "squeue -h -j 118 -o %T"},
+		"squeue-all-letters":  {line: "squeue -o A=%A|a=%a|B=%B|b=%b|C=%C|D=%D|e=%e|F=%F|i=%i|j=%j|l=%l|L=%L|m=%m|M=%M|N=%N|P=%P|q=%q|r=%r|S=%S|t=%t|T=%T|u=%u|V=%V|Z=%Z"},
+		"squeue-names":        {line: "squeue -O jobid,name:30,state:.12,reasonlist"},
+		"squeue-filters":      {line: "squeue -u ada,bob -A nlp -p gpu -q normal -n train -w gpu[1-2] -t PD,R -S -i"},
+		"squeue-ended":        {line: "squeue -t CD"},
+		"squeue-json":         {line: "squeue --json", with: map[string]any{"GET /v1/jobs": page(running)}},
+		"squeue-bad-format":   {line: "squeue -o %5?"},
+		"squeue-bad-column":   {line: "squeue -O jobid,colour"},
+		"squeue-bad-state":    {line: "squeue -t SLEEPING"},
+		"squeue-bad-sort":     {line: "squeue -S ?"},
+		"squeue-bad-nodes":    {line: "squeue -w gpu[3-1]"},
+		"squeue-unknown-flag": {line: "squeue --frobnicate"},
+		"squeue-denied":       {line: "squeue", with: map[string]any{"GET /v1/jobs": &v1.Problem{Status: 403, Code: "denied", Detail: "no"}}},
+		"sacct":               {line: "sacct"},
+		"sacct-submitit":      {line: "sacct -o JobID,State,NodeList --parsable2 -j 118 -j 119", with: map[string]any{"GET /v1/jobs": page(pulling, running)}},
+		"sacct-steps":         {line: "sacct -n -X -P -j 118.batch,117.0,117 -o jobid"},
+		"sacct-period":        {line: "sacct -a -S 2026-11-01 -E now-1hour -s CD,F"},
+		"sacct-root":          {line: "sacct -b -p"},
+		"sacct-long":          {line: "sacct -l -P"},
+		"sacct-widths":        {line: "sacct -j 117 -o jobname%5,jobid%-4,elapsed,timelimit,cputime,reqtres%60"},
+		"sacct-fields":        {line: "sacct --helpformat"},
+		"sacct-bad-field":     {line: "sacct -o jobid,colour"},
+		"sacct-bad-time":      {line: "sacct -S someday"},
+		"sinfo":               {line: "sinfo"},
+		"sinfo-nodes":         {line: "sinfo -N -l"},
+		"sinfo-summary":       {line: "sinfo -s -p cpu"},
+		"sinfo-reasons":       {line: "sinfo -R"},
+		"sinfo-letters":       {line: "sinfo -h -o %P|%a|%A|%c|%C|%D|%E|%F|%G|%l|%m|%n|%N|%R|%t|%T"},
+		"sinfo-states":        {line: "sinfo -h -t idle,drained -n n[1-2,10],gpu1"},
+		"sinfo-json":          {line: "sinfo --json -n n1"},
+		"scancel":             {line: "scancel 118"},
+		"scancel-several":     {line: "scancel 118 9 131"},
+		"scancel-missing":     {line: "scancel 9"},
+		"scancel-quiet":       {line: "scancel -Q 9"},
+		"scancel-none":        {line: "scancel"},
+		"scancel-choose":      {line: "scancel -n train -t PENDING", with: map[string]any{"GET /v1/jobs": page(waiting)}},
+		"scancel-kill":        {line: "scancel -s SIGKILL 118"},
+		"scancel-signal":      {line: "scancel --signal USR2 118"},
+		"scancel-ended":       {line: "scancel --me -t CD"},
+		"cqueue":              {line: "cqueue"},
+		"cqueue-self":         {line: "cqueue --self -t p -m 1"},
+		"cqueue-start":        {line: "cqueue -S"},
+		"cqueue-format":       {line: "cqueue -N -o ID:%8j|%.15n|%State|%C|%c|%e|%l|%R|%q|%h"},
+		"cqueue-json":         {line: "cqueue --json -j 118", with: map[string]any{"GET /v1/jobs": page(running)}},
+		"cacct":               {line: "cacct"},
+		"cacct-failed":        {line: "cacct -t f,x -F -m 2", with: map[string]any{"GET /v1/jobs": page(done, failed, timedOut)}},
+		"cacct-ranges":        {line: "cacct -E 2026-12-01T08:30:00~2026-12-01T12:00:00 -s ~2026-12-01T08:30:00"},
+		"cacct-format":        {line: "cacct -o %j|%UserName|%D|%E|%e|%S|%T -j 117"},
+		"cacct-bad-range":     {line: "cacct -S 2026-12-01"},
+		"cacct-type":          {line: "cacct --type Batch"},
+		"cinfo":               {line: "cinfo"},
+		"cinfo-format":        {line: "cinfo -N -p gpu -o %.10partition|%a|%.6n|%s|%l"},
+		"cinfo-reasons":       {line: "cinfo -R"},
+		"ccancel":             {line: "ccancel 118,131"},
+		"ccancel-choose":      {line: "ccancel -t r -u ada", with: map[string]any{"GET /v1/jobs": page(running)}},
+		"ccancel-json":        {line: "ccancel --json 118"},
+		"complete-squeue-j":   {line: "squeue __complete -j "},
+		"version":             {line: "squeue -V"},
+	}
+	used := map[string]bool{}
+	for name, test := range tests {
+		used[name+".golden"] = true
+		t.Run(name, func(t *testing.T) {
+			f := &fake{answers: map[string]any{}}
+			for k, v := range usual {
+				f.answers[k] = v
+			}
+			for k, v := range test.with {
+				f.answers[k] = v
+			}
+			b := newBench(t, f)
+			if strings.HasSuffix(name, "-root") {
+				b.app.env.UID = 0
+			}
+			words := strings.Split(test.line, " ")
+			code := b.runAs(words[0], words[1:]...)
+			golden(t, "batch/"+name, strings.Replace(transcript(test.line, b, code, f.asked), "$ croft ", "$ ", 1))
+		})
+	}
+	noOrphans(t, "testdata/batch", used)
+}
+
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	b := newBench(t, &fake{})
+	b.app.env.Dir = dir
+	if code := b.run("setup", "links", "links"); code != 0 {
+		t.Fatalf("exit %d: %s", code, b.stderr)
+	}
+	if code := b.run("setup", "links", "--slurm", filepath.Join(dir, "links")); code != 0 {
+		t.Fatalf("the second time: exit %d: %s", code, b.stderr)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "links"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join(dir, "links", e.Name()))
+		if err != nil || to != "/opt/croft/croft" {
+			t.Errorf("%s leads to %q, %v", e.Name(), to, err)
+		}
+		names = append(names, e.Name())
+	}
+	if diff := cmp.Diff(b.app.linkNames(true), names); diff != "" {
+		t.Error(diff)
+	}
+	if slices.Contains(names, "crun") {
+		t.Error("crun is an OCI runtime's name, and kept for later")
+	}
+	// somebody's own program isn't replaced
+	if err := os.WriteFile(filepath.Join(dir, "squeue"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.run("setup", "links", "--slurm", dir); code != 2 || !strings.Contains(b.stderr.String(), "isn't a link") {
+		t.Errorf("exit %d: %s", code, b.stderr)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	tests := map[string]struct {
+		list string
+		want []string
+		fold string
+	}{
+		"one":      {"gpu1", []string{"gpu1"}, "gpu1"},
+		"range":    {"gpu[1-3,7]", []string{"gpu1", "gpu2", "gpu3", "gpu7"}, "gpu[1-3,7]"},
+		"zeros":    {"n[08-11]", []string{"n08", "n09", "n10", "n11"}, "n[08-11]"},
+		"several":  {"a[1-2],b,c[5]", []string{"a1", "a2", "b", "c5"}, "a[1-2],c5,b"},
+		"suffix":   {"r[1-2]n", []string{"r1n", "r2n"}, "r1n,r2n"},
+		"nothing":  {"", nil, ""},
+		"backward": {list: "gpu[3-1]"},
+		"open":     {list: "gpu[1-"},
+		"many":     {list: "gpu[0-99999999]"},
+		"words":    {list: "gpu[a-b]"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := expandHosts(tt.list)
+			if (err != nil) != (tt.want == nil && tt.list != "") {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if err == nil && foldHosts(got) != tt.fold {
+				t.Errorf("folded %s", foldHosts(got))
+			}
+		})
+	}
+}
+
+// TestFoldedHostsExpand: whatever is folded unfolds to the same names.
+func TestFoldedHostsExpand(t *testing.T) {
+	name := rapid.StringMatching(`[a-c]{0,1}(0|[0-9]{1,3}|[x-z])`)
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfN(name, 1, 20).Draw(t, "names")
+		got, err := expandHosts(foldHosts(names))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		slices.Sort(got)
+		if diff := cmp.Diff(slices.Compact(names), got); diff != "" {
+			t.Errorf("%s: %s", foldHosts(names), diff)
+		}
+	})
+}
+
+func FuzzHosts(f *testing.F) {
+	for _, s := range []string{"gpu[1-3,7]", "a,b[01-02]c", "[", "]", "a[1-2],,"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if names, err := expandHosts(s); err == nil && len(names) > 2*maxHosts {
+			t.Errorf("%d hosts", len(names))
+		}
+	})
+}
+
+func FuzzFormats(f *testing.F) {
+	for _, s := range []string{squeueShort, squeueLong, "%j %.10n %State", "%", "%%", "%.", "%999999999i", "a%ib", sacctWide, "jobid,name:.30"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		jobs := []batchJob{{Job: running, now: now, zone: zone}}
+		for _, parse := range []func() (format[batchJob], error){
+			func() (format[batchJob], error) { return squeueFormat(s, "", false, false) },
+			func() (format[batchJob], error) { return squeueFormat("", s, false, false) },
+			func() (format[batchJob], error) { return sacctFormat(s) },
+			func() (format[batchJob], error) {
+				return (&craneTable{format: s}).formatOf("%j", cqueueColumns(), cqueueWords)
+			},
+		} {
+			if got, err := parse(); err == nil {
+				got.write(&buffer{}, jobs, true)
+				got.delimited(&buffer{}, jobs, true, "|", false)
+			}
+		}
+	})
+}

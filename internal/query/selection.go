@@ -1,0 +1,265 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+	"strings"
+
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/workload"
+)
+
+// selection is a question about jobs: those of any of its parts that also have one
+// of the names and so on.
+type selection struct {
+	parts []store.JobFilter
+	live  bool // only what hasn't ended: the snapshot has it all
+
+	names, qos, nodes []string // the database has no columns for these
+}
+
+// selection splits what is asked for into what the caller may read: all of it, or
+// what is the caller's own and what is in accounts that the caller manages.
+func (v view) selection(q JobQuery) (selection, error) {
+	f := store.JobFilter{Partitions: list(q.Partition), From: q.From, To: q.To}
+	sel := selection{names: list(q.Name), qos: list(q.QoS), nodes: list(q.Node)}
+	var err error
+	if f.States, sel.live, err = states(q.State); err != nil {
+		return sel, err
+	}
+	for _, name := range list(q.ID) {
+		k, ok := id.ParseJob(name)
+		if !ok {
+			return sel, fault.Invalid("id", "%q isn't a job's number", clip(name))
+		}
+		f.IDs = append(f.IDs, k)
+	}
+	for _, name := range list(q.Account) {
+		a, ok := v.w.Tenancy.Account(name)
+		if !ok || !v.may(access.AccountSee, 0, a.ID) {
+			return sel, fault.NotFound("account", clip(name))
+		}
+		f.Accounts = append(f.Accounts, a.ID)
+	}
+	if f.Users, err = v.people(q.User); err != nil {
+		return sel, err
+	}
+	sel.parts = v.readableParts(f)
+	return sel, nil
+}
+
+// people are the users of a list of names; none is everybody.
+func (v view) people(names string) ([]id.User, error) {
+	switch names {
+	case "":
+		return []id.User{v.self()}, nil
+	case "*":
+		return nil, nil
+	}
+	var out []id.User
+	for _, name := range list(names) {
+		u, ok := v.w.Tenancy.User(name)
+		if !ok {
+			return nil, fault.NotFound("user", clip(name))
+		}
+		out = append(out, u.ID)
+	}
+	return out, nil
+}
+
+// readableParts confines f to what the caller may read, and to the account that the
+// caller's token is narrowed to.
+func (v view) readableParts(f store.JobFilter) []store.JobFilter {
+	if v.may(access.JobRead, 0, 0) {
+		return []store.JobFilter{f}
+	}
+	var parts []store.JobFilter
+	self := []id.User{v.self()}
+	if len(f.Users) == 0 || slices.Contains(f.Users, self[0]) {
+		own := f
+		own.Users = self
+		if v.p.Narrow.Account != 0 {
+			own.Accounts = v.own(f.Accounts)
+		}
+		if len(own.Accounts) > 0 || v.p.Narrow.Account == 0 {
+			parts = append(parts, own)
+		}
+		if slices.Equal(f.Users, self) {
+			return parts
+		}
+	}
+	if f.Accounts = v.readable(f.Accounts); len(f.Accounts) > 0 {
+		parts = append(parts, f)
+	}
+	return parts
+}
+
+// own is those accounts, or of all, in which the caller may read his own jobs.
+func (v view) own(among []id.Account) []id.Account {
+	var out []id.Account
+	for a := range v.w.Tenancy.Accounts.All() {
+		if (len(among) == 0 || slices.Contains(among, a)) && v.may(access.JobRead, v.self(), a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// list splits a list that is separated by commas.
+func list(s string) []string {
+	var out []string
+	for word := range strings.SplitSeq(s, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// readable is those accounts, or of all, in which the caller may read every job.
+func (v view) readable(among []id.Account) []id.Account {
+	var out []id.Account
+	for a := range v.w.Tenancy.Accounts.All() {
+		if (len(among) == 0 || slices.Contains(among, a)) && v.may(access.JobRead, 0, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+var liveStates = []workload.JobState{workload.Held, workload.Queued, workload.Starting, workload.Running, workload.Stopping}
+
+func states(s string) (in []workload.JobState, live bool, err error) {
+	switch s {
+	case "", "live":
+		return nil, true, nil
+	case "all", refusedState:
+		return nil, false, nil
+	}
+	live = true
+	for _, word := range list(s) {
+		state := workload.JobState(word)
+		if state == workload.Ended {
+			live = false
+		} else if !slices.Contains(liveStates, state) {
+			return nil, false, fault.Invalid("state", "%q isn't live, all, ended, held, queued, starting, running, stopping or, alone, refused", clip(word))
+		}
+		in = append(in, state)
+	}
+	return in, live, nil
+}
+
+// maxScan bounds the rows that one page looks through. A page that looked through
+// so many and isn't full yet says where to go on.
+const maxScan = 20_000
+
+// selected returns up to limit of the selected jobs with ids below before (0: all
+// of them), the newest first, and where to go on; 0 is the end.
+func (r *Reader) selected(ctx context.Context, v view, sel selection, before id.Job, limit int) (out []*workload.Job, next id.Job, err error) {
+	if sel.live {
+		out = v.live(sel, before, limit+1)
+		if len(out) > limit {
+			out = out[:limit]
+			next = out[limit-1].ID
+		}
+		return out, next, nil
+	}
+	for scanned := 0; scanned < maxScan; {
+		rows, err := r.past(ctx, sel, before, limit+1)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, j := range rows {
+			if len(out) == limit {
+				return out, before, nil
+			}
+			before = j.ID
+			if sel.fits(j) {
+				out = append(out, j)
+			}
+		}
+		if len(rows) <= limit {
+			return out, 0, nil
+		}
+		scanned += len(rows)
+	}
+	return out, before, nil
+}
+
+// past is the newest limit jobs below before that the database can tell by its
+// columns.
+func (r *Reader) past(ctx context.Context, sel selection, before id.Job, limit int) ([]*workload.Job, error) {
+	found := map[id.Job]*workload.Job{}
+	for _, f := range sel.parts {
+		f.Before = before
+		rows, err := r.History.Jobs(ctx, f, limit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			found[rows[i].ID] = &rows[i]
+		}
+	}
+	out := make([]*workload.Job, 0, len(found))
+	for _, j := range found {
+		out = append(out, j)
+	}
+	slices.SortFunc(out, func(a, b *workload.Job) int { return cmp.Compare(b.ID, a.ID) })
+	return out[:min(limit, len(out))], nil
+}
+
+// live finds the same in the snapshot.
+func (v view) live(sel selection, before id.Job, limit int) []*workload.Job {
+	if len(sel.parts) == 1 && len(sel.parts[0].Users) == 1 {
+		return v.liveOf(sel, before, limit)
+	}
+	jobs := &v.w.Workload.Jobs
+	end := jobs.Len()
+	if before != 0 {
+		end = sort.Search(end, func(i int) bool { k, _, _ := jobs.At(i); return k >= before })
+	}
+	var out []*workload.Job
+	for i := end - 1; i >= 0 && len(out) < limit; i-- {
+		if _, j, ok := jobs.At(i); ok && sel.has(j) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// liveOf is the live jobs of one user.
+func (v view) liveOf(sel selection, before id.Job, limit int) []*workload.Job {
+	var out []*workload.Job
+	for j := range v.w.Workload.OfUser(sel.parts[0].Users[0]) {
+		if before != 0 && j.ID >= before {
+			break
+		}
+		if sel.has(j) {
+			out = append(out, j)
+		}
+	}
+	slices.Reverse(out)
+	return out[:min(limit, len(out))]
+}
+
+func (s selection) has(j *workload.Job) bool {
+	return slices.ContainsFunc(s.parts, func(f store.JobFilter) bool { return matches(f, j) }) && s.fits(j)
+}
+
+// fits is the part of the question that the database has no columns for.
+func (s selection) fits(j *workload.Job) bool {
+	return among(s.names, j.Spec.Name) && among(s.qos, j.Spec.QoS) && among(s.nodes, j.Attempt.Node)
+}
+
+func matches(f store.JobFilter, j *workload.Job) bool {
+	return among(f.IDs, j.ID) && among(f.Users, j.User) && among(f.Accounts, j.Account) && among(f.States, j.State) &&
+		among(f.Partitions, j.Spec.Partition) && (f.From == 0 || j.Ended == 0 || j.Ended >= f.From) && (f.To == 0 || j.Submitted < f.To)
+}
+
+// among reports whether v is in a list; an empty list has everything.
+func among[T comparable](in []T, v T) bool { return len(in) == 0 || slices.Contains(in, v) }
