@@ -32,7 +32,7 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 		return world.Outcome{}, err
 	}
 	if j.Again(outcome) {
-		if outcome != codes.Preempted {
+		if j.Attempt.Preempt.By == 0 {
 			j.Requeues++
 		}
 		j.State, j.Message = workload.Queued, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, how(j.Attempt))

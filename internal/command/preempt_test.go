@@ -227,7 +227,8 @@ func TestPreemptASet(t *testing.T) {
 }
 
 // A program that was through before the decision to preempt it has ended by itself;
-// one whose user cancels it meanwhile isn't queued again, and pays nothing.
+// one that the platform loses is queued again all the same; one whose user cancels
+// it meanwhile isn't, and pays nothing.
 func TestEndsWhilePreempted(t *testing.T) {
 	s := withUrgent(t, command.ContractChange{})
 	victim := s.run(t, four(), true)
@@ -236,6 +237,15 @@ func TestEndsWhilePreempted(t *testing.T) {
 	got := s.must(t, system, command.JobObserved{Job: victim, N: 1, Exited: true, Finished: s.now - minute}).(*workload.Job)
 	if got.Outcome != codes.Completed || got.Charged == 0 {
 		t.Errorf("%s, charged %s", got.Outcome, got.Charged)
+	}
+
+	s = withUrgent(t, command.ContractChange{Keep: yes()})
+	victim = s.run(t, four(), true)
+	s.now += hour
+	s.must(t, system, command.JobPreempt{Job: victim, For: s.urgent(t, 1), Node: "gpu1"})
+	got = s.must(t, system, command.JobObserved{Job: victim, N: 1, Gone: true}).(*workload.Job)
+	if got.State != workload.Queued || got.Attempt.Outcome != codes.NodeFailed || got.Charged != 0 || got.Requeues != 0 {
+		t.Errorf("lost while it was stopped: %s after %s, charged %s", got.State, got.Attempt.Outcome, got.Charged)
 	}
 
 	s = withUrgent(t, command.ContractChange{})

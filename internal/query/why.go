@@ -135,7 +135,11 @@ func (v view) holders(misfits []placement.Misfit) []v1.Holder {
 }
 
 func (v view) holder(j *workload.Job, node string) v1.Holder {
-	h := v1.Holder{What: v.held(j, node), Until: moment(j.Attempt.Until + j.Spec.Grace)}
+	until := j.Attempt.Until + j.Spec.Grace
+	if j.State == workload.Stopping {
+		until = min(until, j.KillAt())
+	}
+	h := v1.Holder{What: v.held(j, node), Until: moment(until)}
 	if v.may(access.JobSee, j.User, j.Account) {
 		h.Job = decimal(j.ID)
 	}

@@ -40,12 +40,13 @@ func (j *Job) Again(o codes.Outcome) bool {
 	if j.Attempt.Cause == codes.Cancelled {
 		return false
 	}
+	if j.Attempt.Preempt.Requeue && (o == codes.Preempted || o == codes.NodeFailed) {
+		return true
+	}
 	cause := ""
 	switch o {
 	case codes.NodeFailed:
 		cause = "node"
-	case codes.Preempted:
-		return j.Attempt.Preempt.Requeue
 	case codes.TimedOut:
 		cause = "timeout"
 	}
