@@ -159,7 +159,7 @@ type Node struct {
 	Mem         Use               `json:"mem"`
 	Devices     []Device          `json:"devices"`
 	Maintenance []Maintenance     `json:"maintenance,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty" doc:"what constraints are about: reported by the engine, or given by an operator"`
 }
 
 // Device is one accelerator.
@@ -177,6 +177,12 @@ type Device struct {
 // DrainRequest takes a node out of use: nothing new starts there.
 type DrainRequest struct {
 	Reason string `json:"reason"`
+}
+
+// NodeLabels changes the labels that operators gave a node.
+type NodeLabels struct {
+	Set    map[string]string `json:"set,omitempty" doc:"values may be empty"`
+	Remove []string          `json:"remove,omitempty"`
 }
 
 // Maintenance is a window in which nothing may run on a node.

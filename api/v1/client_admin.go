@@ -203,6 +203,11 @@ func (c *Client) Drain(ctx context.Context, node string, req DrainRequest) (*Nod
 	return postTo[Node](ctx, c, "node", node, "/v1/nodes/%s/drain", req)
 }
 
+// LabelNode changes the labels that operators gave a node.
+func (c *Client) LabelNode(ctx context.Context, node string, req NodeLabels) (*Node, error) {
+	return postTo[Node](ctx, c, "node", node, "/v1/nodes/%s/labels", req)
+}
+
 // Resume puts a drained node to use again.
 func (c *Client) Resume(ctx context.Context, node string) (*Node, error) {
 	return postTo[Node](ctx, c, "node", node, "/v1/nodes/%s/resume", nil)

@@ -143,6 +143,10 @@ func TestRoutes(t *testing.T) {
 			_, err := c.Drain(ctx, "g", DrainRequest{Reason: "r"})
 			return err
 		}, `POST /v1/nodes/g/drain {"reason":"r"}`},
+		"label": {func(ctx context.Context, c *Client) error {
+			_, err := c.LabelNode(ctx, "g", NodeLabels{Set: map[string]string{"a": ""}, Remove: []string{"b"}})
+			return err
+		}, `POST /v1/nodes/g/labels {"set":{"a":""},"remove":["b"]}`},
 		"resume":  {func(ctx context.Context, c *Client) error { _, err := c.Resume(ctx, "g"); return err }, `POST /v1/nodes/g/resume`},
 		"windows": {func(ctx context.Context, c *Client) error { _, err := Collect(c.Maintenances(ctx)); return err }, `GET /v1/maintenance`},
 		"add window": {func(ctx context.Context, c *Client) error {

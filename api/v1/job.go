@@ -4,26 +4,27 @@ import "time"
 
 // JobSpec is what a user asks for. Job files have the same fields.
 type JobSpec struct {
-	Name      string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
-	Kind      string            `json:"kind,omitempty" doc:"container (default)"`
-	Account   string            `json:"account,omitempty" doc:"who pays; by default your only account"`
-	Partition string            `json:"partition,omitempty"`
-	QoS       string            `json:"qos,omitempty"`
-	Image     string            `json:"image" doc:"image reference"`
-	Command   []string          `json:"command,omitempty" doc:"by default the image's own"`
-	Env       map[string]string `json:"env,omitempty"`
-	Workdir   string            `json:"workdir,omitempty"`
-	Mounts    []Mount           `json:"mounts,omitempty"`
-	GPU       Quantity          `json:"gpu,omitempty" doc:"number of devices"`
-	Model     string            `json:"model,omitempty" doc:"accelerator model; by default any"`
-	CPU       Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
-	Mem       Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
-	Time      Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
-	Grace     Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
-	Signal    string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
-	Requeue   []string          `json:"requeue,omitempty" doc:"requeue after: node, preempt, timeout"`
-	Priority  int64             `json:"priority,omitempty" doc:"among your own account's jobs; at most 0 for users"`
-	Pull      string            `json:"pull,omitempty" doc:"missing (default), always, never"`
+	Name       string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
+	Kind       string            `json:"kind,omitempty" doc:"container (default)"`
+	Account    string            `json:"account,omitempty" doc:"who pays; by default your only account"`
+	Partition  string            `json:"partition,omitempty"`
+	QoS        string            `json:"qos,omitempty"`
+	Image      string            `json:"image" doc:"image reference"`
+	Command    []string          `json:"command,omitempty" doc:"by default the image's own"`
+	Env        map[string]string `json:"env,omitempty"`
+	Workdir    string            `json:"workdir,omitempty"`
+	Mounts     []Mount           `json:"mounts,omitempty"`
+	GPU        Quantity          `json:"gpu,omitempty" doc:"number of devices"`
+	Model      string            `json:"model,omitempty" doc:"accelerator model, or several that will do as a100|h100; by default any"`
+	Constraint string            `json:"constraint,omitempty" doc:"labels that the node must have, joined by & | ! and parentheses, e.g. nvlink&!old"`
+	CPU        Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
+	Mem        Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
+	Time       Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
+	Grace      Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
+	Signal     string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
+	Requeue    []string          `json:"requeue,omitempty" doc:"requeue after: node, preempt, timeout"`
+	Priority   int64             `json:"priority,omitempty" doc:"among your own account's jobs; at most 0 for users"`
+	Pull       string            `json:"pull,omitempty" doc:"missing (default), always, never"`
 }
 
 // Mount is a bind mount of a host path.

@@ -28,6 +28,7 @@ type View struct {
 	PlanDepth  int
 	DefWall    int64 // ns; wall time where neither job nor partition says
 	NeedUID    bool  // the engine runs programs as Unix users
+	Mixed      bool  // a job's devices may be of several models
 }
 
 // Gate is one of the two gates of a job.

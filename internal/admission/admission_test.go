@@ -100,6 +100,12 @@ func TestRemedies(t *testing.T) {
 			"off", 0, func(t *testing.T, l *lab) { l.must(t, command.LimitPut{Resource: limits.Running, Max: 0}) },
 			func(s *workload.Spec) {}, codes.LimitRunning, nil,
 		},
+		"a constraint that no node meets": {
+			"off", 0, nil, func(s *workload.Spec) { s.Where, s.GPU = "nvlink", 9 }, codes.ConstraintNever, map[string]string{"constraint": "", "gpu": "4"},
+		},
+		"no model of those that are named": {
+			"off", 0, nil, func(s *workload.Spec) { s.Model = "h100|t4" }, codes.ModelUnknown, map[string]string{"model": ""},
+		},
 		"no price": {
 			"enforce", money.Credit, func(t *testing.T, l *lab) {
 				l.must(t, command.PricePut{CPU: 1, Devices: []catalog.ModelRate{{Model: "h100", Rate: 1}}})

@@ -27,6 +27,7 @@ func Decide(v View, r Request) (Verdict, error) {
 	d.standing()
 	d.offer()
 	d.form()
+	d.narrow()
 	d.place()
 	d.bounds()
 	if err := d.price(); err != nil {
@@ -146,13 +147,12 @@ func (d *decision) place() {
 // bounds checks limits. At Accept only what no waiting cures, and the count of
 // submitted jobs, is refused; the rest waits for Start.
 func (d *decision) bounds() {
-	who := limits.Who{Path: d.path, User: d.Subject.User.ID, Partition: d.Subject.Partition.Name}
 	ask := limits.Demand{CPU: d.shape.CPU, Mem: d.shape.Mem, GPU: d.shape.GPU, Running: 1}
 	ask.Models = d.models()
 	if d.Gate == Accept {
 		ask.Submitted = 1
 	}
-	for _, v := range d.Limits.Check(who, ask, d.Spec.Time) {
+	for _, v := range d.Limits.Check(d.who(), ask, d.Spec.Time) {
 		if d.Gate == Accept && !v.Never && v.Limit.Resource != limits.Submitted {
 			continue
 		}
@@ -160,32 +160,14 @@ func (d *decision) bounds() {
 	}
 }
 
-// models is the devices by model: those of the spot, or what was named, or the
-// only model on offer.
-func (d *decision) models() []catalog.ModelCount {
-	if len(d.out.Spot.Devices) > 0 {
-		return d.out.Spot.Models()
-	}
-	if d.shape.GPU == 0 {
-		return nil
-	}
-	if d.shape.Model != "" {
-		return []catalog.ModelCount{{Model: d.shape.Model, Count: d.shape.GPU}}
-	}
-	if offered := d.Placement.Models(d.Subject.Partition); len(offered) == 1 {
-		return []catalog.ModelCount{{Model: offered[0].Model, Count: d.shape.GPU}}
-	}
-	return nil
-}
-
 // price computes the full deposit and takes it out of the account's sources. A
-// job that takes any model is priced by the dearest one until its devices are
-// known.
+// job that takes any of several models is priced by the dearest until its devices
+// are known.
 func (d *decision) price() error {
 	d.out.Use = catalog.Use{CPU: d.shape.CPU, Mem: d.shape.Mem, Devices: d.models()}
 	book := d.Catalog.Book(d.Subject.Partition.Name, d.Now)
 	if d.shape.GPU > 0 && d.out.Use.Devices == nil {
-		model := book.Dearest(modelNames(d.Placement.Models(d.Subject.Partition)), d.Now)
+		model := book.Dearest(d.offered(), d.Now)
 		d.out.Use.Devices = []catalog.ModelCount{{Model: model, Count: d.shape.GPU}}
 	}
 	mode := d.billing()
@@ -245,14 +227,6 @@ func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
 		return
 	}
 	d.out.Deposit = parts
-}
-
-func modelNames(in []catalog.ModelCount) []string {
-	var out []string
-	for _, m := range in {
-		out = append(out, m.Model)
-	}
-	return out
 }
 
 func (d *decision) billing() tenancy.Billing {

@@ -141,6 +141,15 @@ func misfit(m placement.Misfit) fault.Reason {
 		model, _ := m.Resource.Model()
 		r.Field, r.Observed, r.Scope, r.Bound = "model", model, "", ""
 		r.Message = "no node has a " + model
+		if m.Where != "" {
+			r.Message = "no node with " + m.Where + " has a " + model
+		}
+	case placement.NoFeature:
+		r.Field, r.Observed, r.Scope = "constraint", m.Where, ""
+		r.Message = "no node has " + m.Where
+		if m.Node != "" {
+			r.Message, r.Scope = m.Node+" doesn't have "+m.Where, "node "+m.Node
+		}
 	case placement.NeverFit:
 		r.Bound = text(m.Resource, m.Total)
 		r.Message = fmt.Sprintf("asked for %s %s, %s has %s", r.Observed, unit(m.Resource), or(m.Node, "the partition"), r.Bound)

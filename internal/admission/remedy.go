@@ -63,6 +63,9 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 	case codes.ModelUnknown:
 		s.Model = ""
 		return s, true
+	case codes.ConstraintNever:
+		s.Where = ""
+		return s, true
 	case codes.WallOverPartition:
 		s.Time = r.Subject.Partition.MaxWall
 		return s, true
@@ -177,6 +180,9 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 	if r.Spec.Model != before.Model {
 		out.Set["model"] = r.Spec.Model
 	}
+	if r.Spec.Where != before.Where {
+		out.Set["constraint"] = r.Spec.Where
+	}
 	var flags []string
 	for _, k := range slices.Sorted(maps.Keys(out.Set)) {
 		value := out.Set[k]
@@ -192,5 +198,5 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 }
 
 func same(a, b workload.Spec) bool {
-	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS
+	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS && a.Where == b.Where
 }

@@ -43,6 +43,7 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 	if s.QoS.MaxGrace > 0 && spec.Grace > s.QoS.MaxGrace {
 		spec.Grace = s.QoS.MaxGrace
 	}
+	spec.Mixed = v.Mixed && spec.GPU > 1
 	raise := access.Target{Role: access.Owner, Within: v.Tenancy.Within(s.Account.ID, id.Account(p.Narrow.Account))}
 	if spec.Priority > 0 && !access.Authorize(p, access.JobRaise, raise) {
 		bad.Add("priority", "only an operator may raise a job's priority: give 0 or less")
@@ -137,11 +138,12 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	if r.Job != nil {
 		d := r.Job.Demand()
 		d.CPU, d.Mem, d.GPU, d.Model, d.Wall, d.Grace = r.Spec.CPU, r.Spec.Mem, r.Spec.GPU, r.Spec.Model, r.Spec.Time, r.Spec.Grace
+		d.Mixed, d.Where = r.Spec.Mixed, r.Spec.Where
 		return d
 	}
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Wall: s.Time, Grace: s.Grace, Priority: r.Subject.QoS.Priority + r.Subject.Partition.Priority + s.Priority,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace, Priority: r.Subject.QoS.Priority + r.Subject.Partition.Priority + s.Priority,
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func shapeOf(s workload.Spec) placement.Shape {
-	return placement.Shape{CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Wall: s.Time, Grace: s.Grace}
+	return placement.Shape{CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace}
 }
 
 // Quote is the verdict on a request that isn't submitted: what accepting it would
@@ -41,8 +41,8 @@ func Why(v View, j *workload.Job) (Verdict, Request, error) {
 func StartWindow(v View, r Request, verdict Verdict) placement.Window {
 	place := workload.Pending{Partition: r.Subject.Partition.Name, Priority: verdict.Demand.Priority, Submitted: v.Now, Job: 1<<63 - 1}
 	in := placement.EstimateInput{
-		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: shapeOf(r.Spec), Priority: verdict.Demand.Priority,
-		Claims: v.Workload.Claims(r.Subject.Partition.Name), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible,
+		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: placement.ShapeOf(verdict.Demand), Priority: verdict.Demand.Priority,
+		Claims: v.Workload.Claims(r.Subject.Partition.Name), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible, Models: v.Models,
 		Queue: v.Placement.Backlog.Jobs(r.Subject.Partition.Name, -1<<63),
 	}
 	if r.Job != nil {

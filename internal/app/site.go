@@ -20,7 +20,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
 		Instance: instance, MountRoots: c.Mounts, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time),
-		NeedUID: c.Engine.Kind == config.EngineCRI,
+		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed,
 	}}
 	for _, p := range c.Partitions {
 		cmd.Partitions = append(cmd.Partitions, catalog.Partition{

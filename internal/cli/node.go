@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +17,7 @@ func (a *app) nodeCmd() *cobra.Command {
 	return group("node", "Nodes, their devices and maintenance", `  croft node ls
   croft node drain gpu1 --reason "new driver"
   croft node maintenance add gpu1 --from 2027-01-04 --to 2027-01-04`,
-		a.nodeLsCmd(), a.nodeDrainCmd(), a.nodeResumeCmd(),
+		a.nodeLsCmd(), a.nodeLabelCmd(), a.nodeDrainCmd(), a.nodeResumeCmd(),
 		group("maintenance", "Maintenance windows: nothing runs in them", `  croft node maintenance ls
   croft node maintenance add '*' --from "2027-01-04 08:00" --for 4h`,
 			a.maintenanceAddCmd(), a.maintenanceLsCmd(), a.maintenanceRmCmd()))
@@ -53,6 +56,11 @@ func (a *app) nodeRows(t *table, n v1.Node) {
 	}
 	for _, m := range n.Maintenance {
 		notes = append(notes, "maintenance "+a.clock(m.From)+"–"+a.clock(m.To))
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
+		if n.Labels[k] == "" {
+			notes = append(notes, k)
+		}
 	}
 	t.row(n.Name, "", "", n.State, "", "", strings.Join(notes, ", "))
 	for _, d := range n.Devices {
@@ -108,6 +116,72 @@ func (a *app) nodeResumeCmd() *cobra.Command {
 			return a.printNode(n)
 		},
 	}
+}
+
+func (a *app) nodeLabelCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "label NODE LABEL…",
+		Short: "Give a node labels, which jobs choose nodes by",
+		Long: `Give a node labels, as NAME or NAME=VALUE; NAME- takes one away. Jobs choose nodes by
+them with --constraint. What runs on the node goes on. Without labels, those that it
+has are shown.`,
+		Example: `  croft node label gpu1 nvlink zone=a
+  croft node label gpu1 zone-
+  croft node label gpu1`,
+		Args:              needArgs(1, -1, "NODE LABEL…"),
+		ValidArgsFunction: firstArg(a.nodeNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.showLabels(cmd.Context(), c, args[0])
+			}
+			n, err := c.LabelNode(cmd.Context(), args[0], parseLabels(args[1:]))
+			if err != nil {
+				return err
+			}
+			return a.printLabels(n)
+		},
+	}
+}
+
+func (a *app) showLabels(ctx context.Context, c *v1.Client, name string) error {
+	for n, err := range c.Nodes(ctx) {
+		if err != nil {
+			return err
+		}
+		if n.Name == name {
+			return a.printLabels(&n)
+		}
+	}
+	return usage("no such node: %s", name)
+}
+
+func (a *app) printLabels(n *v1.Node) error {
+	return a.print(n, func(w io.Writer) {
+		for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
+			fmt.Fprintf(w, "%s%s\n", clean(k), before("=", clean(n.Labels[k])))
+		}
+	})
+}
+
+// parseLabels reads NAME, NAME=VALUE and NAME-.
+func parseLabels(words []string) v1.NodeLabels {
+	var req v1.NodeLabels
+	for _, word := range words {
+		k, v, valued := strings.Cut(word, "=")
+		if name, gone := strings.CutSuffix(word, "-"); gone && !valued {
+			req.Remove = append(req.Remove, name)
+			continue
+		}
+		if req.Set == nil {
+			req.Set = map[string]string{}
+		}
+		req.Set[k] = v
+	}
+	return req
 }
 
 func (a *app) printNode(n *v1.Node) error {

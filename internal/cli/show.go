@@ -109,6 +109,7 @@ func asked(s v1.JobSpec) string {
 	add(s.CPU, "cpu")
 	add(s.Mem, "mem")
 	add(s.Time, "")
+	add(v1.Quantity(s.Constraint), "")
 	return strings.Join(parts, "  ")
 }
 

@@ -28,7 +28,8 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 		fs.StringVarP((*string)(p), name, short, "", usage)
 	}
 	quantity(&f.GPU, "gpu", "G", "number of accelerators")
-	fs.StringVar(&f.Model, "model", "", "accelerator model")
+	fs.StringVar(&f.Model, "model", "", "accelerator model, or any of several: 'a100|h100'")
+	fs.StringVarP(&f.Constraint, "constraint", "C", "", "labels that the node must have: 'nvlink&!old'")
 	quantity(&f.CPU, "cpu", "c", "CPU cores, such as 8 or 0.5")
 	quantity(&f.Mem, "mem", "", "memory, such as 64G")
 	quantity(&f.Time, "time", "t", "longest run, such as 2h or 1h30m")
@@ -106,21 +107,22 @@ func (a *app) hostPath(path string) string {
 // fields pairs the flags with the fields of a spec.
 func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
 	return map[string]func(){
-		"gpu":       func() { spec.GPU = f.GPU },
-		"model":     func() { spec.Model = f.Model },
-		"cpu":       func() { spec.CPU = f.CPU },
-		"mem":       func() { spec.Mem = f.Mem },
-		"time":      func() { spec.Time = f.Time },
-		"account":   func() { spec.Account = f.Account },
-		"partition": func() { spec.Partition = f.Partition },
-		"qos":       func() { spec.QoS = f.QoS },
-		"name":      func() { spec.Name = f.Name },
-		"workdir":   func() { spec.Workdir = f.Workdir },
-		"signal":    func() { spec.Signal = f.Signal },
-		"grace":     func() { spec.Grace = f.Grace },
-		"requeue":   func() { spec.Requeue = f.Requeue },
-		"priority":  func() { spec.Priority = f.Priority },
-		"pull":      func() { spec.Pull = f.Pull },
+		"gpu":        func() { spec.GPU = f.GPU },
+		"model":      func() { spec.Model = f.Model },
+		"constraint": func() { spec.Constraint = f.Constraint },
+		"cpu":        func() { spec.CPU = f.CPU },
+		"mem":        func() { spec.Mem = f.Mem },
+		"time":       func() { spec.Time = f.Time },
+		"account":    func() { spec.Account = f.Account },
+		"partition":  func() { spec.Partition = f.Partition },
+		"qos":        func() { spec.QoS = f.QoS },
+		"name":       func() { spec.Name = f.Name },
+		"workdir":    func() { spec.Workdir = f.Workdir },
+		"signal":     func() { spec.Signal = f.Signal },
+		"grace":      func() { spec.Grace = f.Grace },
+		"requeue":    func() { spec.Requeue = f.Requeue },
+		"priority":   func() { spec.Priority = f.Priority },
+		"pull":       func() { spec.Pull = f.Pull },
 	}
 }
 

@@ -1,12 +1,15 @@
 package command
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/feature"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/placement"
@@ -128,6 +131,58 @@ func (c NodeDrain) Decide(w *world.World, at world.Context) (world.Outcome, erro
 		row.Why = ""
 	}
 	return retiled(w, at, []world.Change{placement.NodeSet{Row: row}}, world.Event{Message: or(c.Reason, "resumed")}, row)
+}
+
+// NodeLabel changes the labels that an operator gave a node.
+type NodeLabel struct {
+	Node   string
+	Set    map[string]string
+	Remove []string
+}
+
+// Kind is node.label.
+func (NodeLabel) Kind() string { return "node.label" }
+
+// maxLabels bounds the labels that an operator gives one node.
+const maxLabels = 64
+
+// Decide changes the labels. Jobs that run stay where they are.
+func (c NodeLabel) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	row, ok := w.Placement.Nodes.Get(c.Node)
+	switch {
+	case !w.Can(at.Principal, access.NodeRun, 0, 0):
+		return world.Outcome{}, fault.New(codes.Denied, "only an operator may label a node")
+	case !ok:
+		return world.Outcome{}, fault.NotFound("node", c.Node)
+	}
+	var bad fault.Fields
+	labels := maps.Clone(row.Added)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Set)) {
+		if err := feature.CheckLabel(k, c.Set[k]); err != nil {
+			bad.Add("set", "%v", err)
+		}
+		labels[k] = c.Set[k]
+	}
+	for _, k := range c.Remove {
+		if _, own := row.Added[k]; !own {
+			bad.Add("remove", "%s has no label %q that an operator gave it", c.Node, k)
+		}
+		delete(labels, k)
+	}
+	if len(labels) > maxLabels {
+		bad.Add("set", "a node has at most %d labels", maxLabels)
+	}
+	if err := bad.Err(); err != nil {
+		return world.Outcome{}, err
+	}
+	if maps.Equal(labels, row.Added) {
+		return world.Outcome{Result: row, Event: world.Event{Skip: true}}, nil
+	}
+	row.Added = labels
+	return world.Outcome{Changes: []world.Change{placement.NodeSet{Row: row}}, Result: row, Event: world.Event{Message: "labels of " + row.Name}}, nil
 }
 
 // MaintenancePut plans a window in which nothing may run, or with Cancel takes one

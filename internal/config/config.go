@@ -160,6 +160,9 @@ type Devices struct {
 	// The only devices offered, by index or UUID, so that a machine can be moved over
 	// device by device. Left out, all are.
 	Offer []string `yaml:"offer" example:"0, GPU-6a9e1d3c-0000-4000-8000-000000000000"`
+	// Whether the devices of one job may be of several models. They are slow together
+	// for most programs, so a job gets them of one model else.
+	Mixed bool `yaml:"mixed"`
 }
 
 // Simulated are accelerators that don't exist.

@@ -122,6 +122,7 @@ func attempts() map[string]attempt {
 
 		"status":          {fixed("/v1/status", nil), all},
 		"listNodes":       {fixed("/v1/nodes", nil), all},
+		"labelNode":       {fixed("/v1/nodes/gpu1/labels", v1.NodeLabels{Set: map[string]string{"nvlink": ""}}), runs},
 		"drainNode":       {fixed("/v1/nodes/gpu1/drain", v1.DrainRequest{Reason: "fan"}), runs},
 		"resumeNode":      {fixed("/v1/nodes/gpu1/resume", nil), runs},
 		"listMaintenance": {fixed("/v1/maintenance", nil), all},

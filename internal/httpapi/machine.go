@@ -6,6 +6,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/world"
 )
 
 func (c *call) status() (v1.Status, error) { return c.Reader.Status(c.p), nil }
@@ -20,11 +21,16 @@ func (c *call) resume() (v1.Node, error) {
 	return c.putNode(command.NodeDrain{Node: c.path("name"), Resume: true})
 }
 
-func (c *call) putNode(cmd command.NodeDrain) (v1.Node, error) {
+func (c *call) labelNode(in v1.NodeLabels) (v1.Node, error) {
+	return c.putNode(command.NodeLabel{Node: c.path("name"), Set: in.Set, Remove: in.Remove})
+}
+
+// putNode changes the node that the path names.
+func (c *call) putNode(cmd world.Command) (v1.Node, error) {
 	if _, err := c.do(cmd); err != nil {
 		return v1.Node{}, err
 	}
-	return c.Reader.Node(c.p, cmd.Node)
+	return c.Reader.Node(c.p, c.path("name"))
 }
 
 func (c *call) maintenances() (v1.Page[v1.Maintenance], error) {

@@ -92,6 +92,7 @@ func machineOperations() []operation {
 		ask("listNodes", "GET /v1/nodes", "Nodes with their devices", access.NodeSee, (*call).nodes),
 		tell("drainNode", "POST /v1/nodes/{name}/drain", "Let nothing new start on a node", access.NodeRun, ok, (*call).drain),
 		ask("resumeNode", "POST /v1/nodes/{name}/resume", "Put a drained node to use again", access.NodeRun, (*call).resume),
+		tell("labelNode", "POST /v1/nodes/{name}/labels", "Change a node's labels", access.NodeRun, ok, (*call).labelNode),
 		ask("listMaintenance", "GET /v1/maintenance", "Maintenance windows that aren't over", access.NodeSee, (*call).maintenances),
 		tell("planMaintenance", "POST /v1/maintenance", "Plan a maintenance window", access.NodeRun, created, (*call).planMaintenance),
 		drop("cancelMaintenance", "DELETE /v1/maintenance/{id}", "Cancel a maintenance window", access.NodeRun, (*call).cancelMaintenance),

@@ -2,7 +2,9 @@ package placement
 
 import (
 	"math"
+	"slices"
 
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/table"
 )
 
@@ -80,8 +82,8 @@ func (b *Backlog) from(partition string, yield func(work) bool) {
 type demand struct {
 	cpu, mem area
 	gpu      area // devices of any model
-	own      area // devices that can only be of the job's model
-	open     area // devices whose model the waiting job leaves open
+	own      area // devices that can only be of the job's models
+	open     area // devices that may be, as the waiting job leaves that open
 }
 
 // ahead sums up the work of a partition before a job of a priority that has
@@ -103,11 +105,11 @@ func (b *Backlog) ahead(partition string, priority, position int64, model string
 			w.cpu, w.mem, w.gpu = w.cpu.share(before, peers), w.mem.share(before, peers), w.gpu.share(before, peers)
 		}
 		d.cpu, d.mem, d.gpu = d.cpu.plus(w.cpu), d.mem.plus(w.mem), d.gpu.plus(w.gpu)
-		switch w.model {
-		case "":
-			d.open = d.open.plus(w.gpu)
-		case model:
+		switch {
+		case model != "" && within(w.model, model):
 			d.own = d.own.plus(w.gpu)
+		case !catalog.OneModel(w.model) && overlap(w.model, model):
+			d.open = d.open.plus(w.gpu)
 		}
 		return true
 	})
@@ -123,7 +125,12 @@ func workOf(sh Shape) work {
 	return work{cpu: areaOf(sh.CPU, n), mem: areaOf(sh.Mem, n), gpu: areaOf(sh.GPU, n)}
 }
 
-// queueModel is the model that a job waits for: none if it wants no device.
+// overlap reports whether a model can be in both sets.
+func overlap(a, b string) bool {
+	return a == "" || b == "" || slices.ContainsFunc(catalog.ModelNames(a), func(m string) bool { return catalog.Allows(b, m) })
+}
+
+// queueModel is the models that a job waits for: none if it wants no device.
 func (sh Shape) queueModel() string {
 	if sh.GPU == 0 {
 		return ""

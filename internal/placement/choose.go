@@ -15,12 +15,12 @@ func choose(free []Device, sh Shape) ([]Device, bool) {
 	}
 	var models []catalog.ModelCount
 	for _, d := range free {
-		if sh.Model == "" || d.Model == sh.Model {
+		if catalog.Allows(sh.Model, d.Model) {
 			models = count(models, d.Model, 1)
 		}
 	}
 	var out []Device
-	for _, m := range split(models, sh.GPU) {
+	for _, m := range split(models, sh) {
 		of := slices.DeleteFunc(slices.Clone(free), func(d Device) bool { return d.Model != m.Model })
 		out = append(out, adjacent(of, int(m.Count))...)
 	}
@@ -28,14 +28,18 @@ func choose(free []Device, sh Shape) ([]Device, bool) {
 	return out, int64(len(out)) == sh.GPU
 }
 
-// split says how many devices of which model to take for n: all of one model if
-// that has enough, the one with the fewest such; else from the models with the
-// most on. The result falls short of n if there aren't enough.
-func split(free []catalog.ModelCount, n int64) []catalog.ModelCount {
+// split says how many devices of which model to take for sh: all of one model if
+// that has enough, the one with the fewest such; else, if they may be mixed, from
+// the models with the most on. The result falls short if there aren't enough.
+func split(free []catalog.ModelCount, sh Shape) []catalog.ModelCount {
+	n := sh.GPU
 	enough := slices.DeleteFunc(slices.Clone(free), func(m catalog.ModelCount) bool { return m.Count < n })
 	if len(enough) > 0 {
 		m := slices.MinFunc(enough, func(a, b catalog.ModelCount) int { return cmp.Compare(a.Count, b.Count) })
 		return []catalog.ModelCount{{Model: m.Model, Count: n}}
+	}
+	if !sh.Mixed {
+		return nil
 	}
 	most := slices.Clone(free)
 	slices.SortStableFunc(most, func(a, b catalog.ModelCount) int { return cmp.Compare(b.Count, a.Count) })

@@ -52,6 +52,7 @@ type EstimateInput struct {
 	Eligible func(*workload.Job) bool
 	Claims   []*workload.Job // as a Lane's
 	Yields   Yields          // which running jobs may be stopped for this one; nil: none
+	Models   func(*workload.Job) string // as the planner's
 }
 
 // Estimate says when a job is expected to start. With fewer than Depth jobs ahead
@@ -86,7 +87,7 @@ func Estimate(in EstimateInput) Window {
 
 // mayFit reports whether a node of p that is usable now could run sh, once free.
 func (s *State) mayFit(sh Shape, p catalog.Partition) bool {
-	for _, n := range s.kinds(p) {
+	for _, n := range s.kinds(p, sh.Where) {
 		if !n.usable.empty() && n.usable.fits(sh) {
 			return true
 		}
@@ -113,7 +114,7 @@ func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 	}
 	p := newPlanner(PlanInput{
 		State: in.State, Lanes: []Lane{{in.Partition, queue, in.Claims}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
-		Standing: in.Standing, Eligible: in.Eligible,
+		Standing: in.Standing, Eligible: in.Eligible, Models: in.Models,
 	})
 	p.lay()
 	sh := in.Shape
@@ -195,7 +196,7 @@ func (s *State) closes(m Maintenance, p catalog.Partition) bool {
 	if m.Node == "*" {
 		return true
 	}
-	for node := range s.nodesOf(p) {
+	for node := range s.nodesOf(p, "") {
 		if node != m.Node {
 			return false
 		}

@@ -16,15 +16,15 @@ type Capacity struct {
 	CPUNode, MemNode, GPUNode string
 }
 
-// Capacity returns the largest offers of the nodes of p, devices of model ("":
-// of all models together). What is busy, drained, down or unhealthy counts, as it
-// may return; what is gone from the inventory doesn't.
-func (s *State) Capacity(p catalog.Partition, model string) Capacity {
+// Capacity returns the largest offers of the nodes of p that sh may run on, devices
+// of its models. What is busy, drained, down or unhealthy counts, as it may return;
+// what is gone from the inventory doesn't.
+func (s *State) Capacity(p catalog.Partition, sh Shape) Capacity {
 	var c Capacity
-	for node, n := range s.kinds(p) {
+	for node, n := range s.kinds(p, sh.Where) {
 		grow(&c.CPU, &c.CPUNode, n.full.cpu, node)
 		grow(&c.Mem, &c.MemNode, n.full.mem, node)
-		grow(&c.GPU, &c.GPUNode, n.full.gpu(model), node)
+		grow(&c.GPU, &c.GPUNode, n.full.most(sh), node)
 	}
 	return c
 }
@@ -47,7 +47,7 @@ func (s *State) Models(p catalog.Partition) []catalog.ModelCount {
 		}
 		return out
 	}
-	for _, n := range s.kinds(p) {
+	for _, n := range s.kinds(p, "") {
 		for _, m := range n.full.models {
 			out = count(out, m.Model, m.Count)
 		}
@@ -59,22 +59,27 @@ func (s *State) Models(p catalog.Partition) []catalog.ModelCount {
 // that are above every node's are named; where each alone fits some node but
 // they don't together, those that the nearest node falls short of.
 func (s *State) NeverFits(sh Shape, p catalog.Partition) []Misfit {
-	for _, n := range s.kinds(p) {
+	meet := false
+	for _, n := range s.kinds(p, sh.Where) {
 		if n.full.fits(sh) {
 			return nil
 		}
+		meet = true
 	}
-	c := s.Capacity(p, sh.Model)
+	if sh.Where != "" && !meet {
+		return []Misfit{{Kind: NoFeature, Where: sh.Where}}
+	}
+	c := s.Capacity(p, sh)
 	if sh.GPU > 0 && sh.Model != "" && c.GPU == 0 {
-		return []Misfit{{Kind: NoModel, Resource: sh.devices(), Asked: sh.GPU}}
+		return []Misfit{{Kind: NoModel, Resource: sh.devices(), Asked: sh.GPU, Where: sh.Where}}
 	}
 	if out := short(sh, c); out != nil {
 		return out
 	}
 	var nearest Capacity
 	var best []Misfit
-	for node, n := range s.kinds(p) {
-		at := Capacity{n.full.cpu, n.full.mem, n.full.gpu(sh.Model), node, node, node}
+	for node, n := range s.kinds(p, sh.Where) {
+		at := Capacity{n.full.cpu, n.full.mem, n.full.most(sh), node, node, node}
 		if out := short(sh, at); best == nil || nearer(sh, at, out, nearest, best) {
 			nearest, best = at, out
 		}
@@ -115,14 +120,14 @@ func nearer(sh Shape, a Capacity, as []Misfit, b Capacity, bs []Misfit) bool {
 // false when nothing of a resource that sh asks for would be left.
 func (s *State) LargestFit(sh Shape, p catalog.Partition) (Shape, bool) {
 	reduce := []func(o offer) Shape{
-		func(o offer) Shape { return sh.within(sh.CPU, sh.Mem, o.gpu(sh.Model)) },
+		func(o offer) Shape { return sh.within(sh.CPU, sh.Mem, o.most(sh)) },
 		func(o offer) Shape { return sh.within(o.cpu, sh.Mem, sh.GPU) },
 		func(o offer) Shape { return sh.within(sh.CPU, o.mem, sh.GPU) },
-		func(o offer) Shape { return sh.within(o.cpu, o.mem, o.gpu(sh.Model)) },
+		func(o offer) Shape { return sh.within(o.cpu, o.mem, o.most(sh)) },
 	}
 	for _, to := range reduce {
 		var fits []Shape
-		for _, n := range s.kinds(p) {
+		for _, n := range s.kinds(p, sh.Where) {
 			if r := to(n.full); n.full.fits(r) && r.keeps(sh) {
 				fits = append(fits, r)
 			}

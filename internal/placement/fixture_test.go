@@ -62,7 +62,7 @@ func small(n int64, model string) Shape {
 func job(jid id.Job, sh Shape) *workload.Job {
 	return &workload.Job{
 		ID: jid, Submitted: int64(jid), State: workload.Queued,
-		Spec: workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, Time: sh.Wall, Grace: sh.Grace},
+		Spec: workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, Mixed: sh.Mixed, Where: sh.Where, Time: sh.Wall, Grace: sh.Grace},
 	}
 }
 

@@ -3,10 +3,12 @@ package placement
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/feature"
 	"croft.dev/croft/internal/table"
 )
 
@@ -30,6 +32,7 @@ type nodeSum struct {
 	full   offer // whether or not it is usable; nothing once it is gone
 	usable offer // now: nothing unless the node is usable
 	load   load
+	labels map[string]string
 }
 
 // mostFree is an upper bound of how many devices a job can be given now: those in
@@ -45,19 +48,37 @@ type offer struct {
 	models   []catalog.ModelCount // devices, sorted by model
 }
 
-// gpu is the number of devices of a model, or of all.
-func (o offer) gpu(model string) int64 {
+// gpu is the number of devices of any of the models.
+func (o offer) gpu(models string) int64 {
 	var n int64
 	for _, m := range o.models {
-		if model == "" || m.Model == model {
+		if catalog.Allows(models, m.Model) {
 			n += m.Count
 		}
 	}
 	return n
 }
 
+// most is how many devices one job like sh can have.
+func (o offer) most(sh Shape) int64 { return together(o.models, sh) }
+
+// together is how many of the devices counted one job like sh can have.
+func together(of []catalog.ModelCount, sh Shape) int64 {
+	var n int64
+	for _, m := range of {
+		switch {
+		case !catalog.Allows(sh.Model, m.Model):
+		case sh.Mixed:
+			n += m.Count
+		default:
+			n = max(n, m.Count)
+		}
+	}
+	return n
+}
+
 func (o offer) fits(sh Shape) bool {
-	return sh.CPU <= o.cpu && sh.Mem <= o.mem && sh.GPU <= o.gpu(sh.Model)
+	return sh.CPU <= o.cpu && sh.Mem <= o.mem && (sh.GPU == 0 || sh.GPU <= o.most(sh))
 }
 
 func (o offer) empty() bool { return o.cpu == 0 && o.mem == 0 && len(o.models) == 0 }
@@ -103,6 +124,7 @@ func (s *State) offerChanged(node string) {
 	old, _ := s.fleet.nodes.Get(node)
 	sum := nodeSum{load: old.load}
 	if ok && !row.Gone {
+		sum.labels = row.Features()
 		sum.full = offer{cpu: row.CPU, mem: row.Memory}
 		if row.Usable() {
 			sum.usable = sum.full
@@ -143,7 +165,11 @@ func (f *fleet) replace(node string, old, sum nodeSum) {
 }
 
 func classOf(node string, n nodeSum) string {
-	return n.full.key() + "\x01" + n.usable.key() + "\x02" + node
+	var labels strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(n.labels)) {
+		labels.WriteString(k + "=" + n.labels[k] + "\x00")
+	}
+	return n.full.key() + "\x01" + n.usable.key() + "\x01" + labels.String() + "\x02" + node
 }
 
 func (f *fleet) count(n nodeSum, sign int64) {
@@ -174,13 +200,39 @@ func count(counts []catalog.ModelCount, model string, n int64) []catalog.ModelCo
 	return counts
 }
 
-// kinds yields the nodes of p that matter for a question about offers: for all
-// nodes, one of each class (the first by name), else each of the partition.
-func (s *State) kinds(p catalog.Partition) iter.Seq2[string, nodeSum] {
+// kinds yields the nodes of p that meet a constraint and matter for a question
+// about offers: of all nodes, one of each class (the first by name), else each of
+// the partition.
+func (s *State) kinds(p catalog.Partition, where string) iter.Seq2[string, nodeSum] {
 	if len(p.Nodes) == 0 {
-		return s.classes
+		return meeting(where, s.classes)
 	}
-	return s.nodesOf(p)
+	return s.nodesOf(p, where)
+}
+
+// meeting yields those of the nodes that meet a constraint.
+func meeting(where string, nodes iter.Seq2[string, nodeSum]) iter.Seq2[string, nodeSum] {
+	if where == "" {
+		return nodes
+	}
+	met := constraint(where)
+	return func(yield func(string, nodeSum) bool) {
+		for name, n := range nodes {
+			if met(n.labels) && !yield(name, n) {
+				return
+			}
+		}
+	}
+}
+
+// constraint is the test that a text stands for. One that can't be read, which no
+// job was admitted with, is met by nothing.
+func constraint(where string) func(labels map[string]string) bool {
+	c, err := feature.Parse(where)
+	if err != nil {
+		return func(map[string]string) bool { return false }
+	}
+	return c.Met
 }
 
 func (s *State) classes(yield func(string, nodeSum) bool) {

@@ -12,6 +12,7 @@ type MisfitKind string
 // The kinds. NeverFit and NoModel aren't cured by waiting.
 const (
 	NeverFit  MisfitKind = "never"       // no node offers as much together with the rest
+	NoFeature MisfitKind = "constraint"  // no node has the labels, or this one doesn't
 	NoModel   MisfitKind = "unknown"     // no node has such a model
 	Busy      MisfitKind = "busy"        // other jobs have it
 	Foreign   MisfitKind = "foreign"     // processes that Croft didn't start are on the devices
@@ -36,15 +37,20 @@ type Misfit struct {
 	Devices []Device    // Foreign, Unhealthy
 	Window  Maintenance // InWindow
 	Wall    int64       // InWindow: the longest wall time, in ns, that ends before it; 0: none does
+	Where   string      // NoFeature, NoModel: the constraint that was asked for
 	Why     string      // Drained, Down: as the operator or the engine gave it
 }
 
 // Incurable reports that waiting doesn't cure the misfit.
-func (m Misfit) Incurable() bool { return m.Kind == NeverFit || m.Kind == NoModel }
+func (m Misfit) Incurable() bool {
+	return m.Kind == NeverFit || m.Kind == NoModel || m.Kind == NoFeature
+}
 
 // Code returns the reason code that users see.
 func (m Misfit) Code() codes.Reason {
 	switch m.Kind {
+	case NoFeature:
+		return codes.ConstraintNever
 	case NoModel:
 		return codes.ModelUnknown
 	case Foreign:

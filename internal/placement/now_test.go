@@ -200,8 +200,27 @@ func TestFitNowChooses(t *testing.T) {
 		},
 		"a mix of models if it must": {
 			state: func() *State { return machine(&State{}, "n1", "a", "b", "b") },
-			shape: small(3, ""),
+			shape: Shape{CPU: core, Mem: gib, GPU: 3, Mixed: true, Wall: hour},
 			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 1, "b"), device("n1", 2, "b")}},
+		},
+		"any of several models, all of one": {
+			state: func() *State {
+				s := machine(&State{}, "n1", "a", "a", "b", "b", "c", "c")
+				s.Hold(Hold{Job: 1, Node: "n1", Devices: uuids("n1", 0), Until: now + hour})
+				return s
+			},
+			shape: small(2, "a|c"),
+			want:  Spot{"n1", []Device{device("n1", 4, "c"), device("n1", 5, "c")}},
+		},
+		"a node that meets the constraint": {
+			state: func() *State {
+				s := machine(machine(&State{}, "n1", "a"), "n2", "a", "a")
+				changeNode(s, "n1", func(n *Node) { n.Labels = map[string]string{"zone": "b"} })
+				changeNode(s, "n2", func(n *Node) { n.Labels = map[string]string{"zone": "b"}; n.Added = map[string]string{"zone": "a"} })
+				return s
+			},
+			shape: Shape{CPU: core, Mem: gib, GPU: 1, Where: "zone=a", Wall: hour},
+			want:  Spot{"n2", []Device{device("n2", 0, "a")}},
 		},
 		"up to the start of a window": {
 			state: func() *State {
@@ -280,6 +299,19 @@ func TestNeverFits(t *testing.T) {
 				{Kind: NeverFit, Resource: limits.CPU, Asked: 64 * core, Total: 32 * core, Node: "cpu1"},
 			},
 			largest: Shape{CPU: 8 * core, Mem: 128 * gib, GPU: 4},
+		},
+		"devices that are there in all, of no one model": {
+			shape:   Shape{CPU: core, Mem: gib, GPU: 5, Model: "a|b", Wall: hour},
+			want:    []Misfit{{Kind: NeverFit, Resource: "gpu:a|b", Asked: 5, Total: 4, Node: "gpu1"}},
+			largest: Shape{CPU: core, Mem: gib, GPU: 4, Model: "a|b", Wall: hour},
+		},
+		"a constraint that no node meets": {
+			shape: Shape{CPU: core, Mem: gib, Where: "nvlink", Wall: hour},
+			want:  []Misfit{{Kind: NoFeature, Where: "nvlink"}},
+		},
+		"a model that no node of those that meet it has": {
+			shape: Shape{CPU: core, Mem: gib, GPU: 1, Model: "x|y", Where: "!nvlink", Wall: hour},
+			want:  []Misfit{{Kind: NoModel, Resource: "gpu:x|y", Asked: 1, Where: "!nvlink"}},
 		},
 		"devices in a partition without any": {
 			shape:     small(1, ""),

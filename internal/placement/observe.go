@@ -14,7 +14,7 @@ func (s *State) Observe(nodes []Node, devices []Device) []Change {
 	for _, n := range nodes {
 		seen[n.Name] = true
 		old, ok := s.Nodes.Get(n.Name)
-		n.Drained, n.Why, n.Gone = old.Drained, old.Why, false
+		n.Drained, n.Why, n.Added, n.Gone = old.Drained, old.Why, old.Added, false
 		if !ok || !sameNode(old, n) {
 			out = append(out, NodeSet{n})
 		}
@@ -43,9 +43,7 @@ func (s *State) Observe(nodes []Node, devices []Device) []Change {
 }
 
 func sameNode(a, b Node) bool {
-	labels := maps.Equal(a.Labels, b.Labels)
-	a.Labels, b.Labels = nil, nil
-	return labels && a.Name == b.Name && a.CPU == b.CPU && a.Memory == b.Memory && a.Ready == b.Ready &&
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Added, b.Added) && a.Name == b.Name && a.CPU == b.CPU && a.Memory == b.Memory && a.Ready == b.Ready &&
 		a.Gone == b.Gone && a.Reason == b.Reason && a.Drained == b.Drained && a.Why == b.Why
 }
 

@@ -3,6 +3,8 @@
 package placement
 
 import (
+	"maps"
+
 	"croft.dev/croft/internal/id"
 )
 
@@ -16,7 +18,22 @@ type Node struct {
 	Reason  string
 	Drained bool // by an operator
 	Why     string
-	Labels  map[string]string
+	Labels  map[string]string // as the engine reports
+	Added   map[string]string // by an operator; they win over Labels
+}
+
+// Features is the labels that constraints are about.
+func (n Node) Features() map[string]string {
+	if len(n.Added) == 0 {
+		return n.Labels
+	}
+	all := maps.Clone(n.Added)
+	for k, v := range n.Labels {
+		if _, ok := all[k]; !ok {
+			all[k] = v
+		}
+	}
+	return all
 }
 
 // Usable reports whether anything may start on the node.

@@ -45,7 +45,11 @@ type PlanInput struct {
 	// CanStart is asked last, when a spot for the job is there now: true means that
 	// it becomes one of the Starts, so that the caller may count what it uses
 	// against limits. One that can't (its image is missing) keeps its reservation.
-	CanStart func(*workload.Job) bool
+	CanStart func(*workload.Job, Spot) bool
+	// Models says which models the devices of a job that leaves a choice may be now,
+	// as those may be limited apart. It is asked once for jobs of the same user,
+	// account, partition, QoS, number and set of models. nil: what the job names.
+	Models func(*workload.Job) string
 	// Yields says which running jobs may be stopped for a waiting one; nil, or a nil
 	// answer, is none.
 	Yields func(waiting *workload.Job) Yields

@@ -87,12 +87,14 @@ func TestPlan(t *testing.T) {
 		},
 		"a job whose image is missing keeps its reservation": {
 			queue:    []*workload.Job{gpus(1, 2, 60), gpus(2, 1, 5)},
-			edit:     func(in *PlanInput) { in.CanStart = func(j *workload.Job) bool { return j.ID != 1 } },
+			edit:     func(in *PlanInput) { in.CanStart = func(j *workload.Job, _ Spot) bool { return j.ID != 1 } },
 			promises: []promise{{1, 0}, {2, 10}},
 		},
 		"a deeper one whose image is missing lets others by": {
-			queue:  []*workload.Job{gpus(1, 2, 5), gpus(2, 2, 5), gpus(3, 2, 5)},
-			edit:   func(in *PlanInput) { in.Depth, in.CanStart = 0, func(j *workload.Job) bool { return j.ID != 1 } },
+			queue: []*workload.Job{gpus(1, 2, 5), gpus(2, 2, 5), gpus(3, 2, 5)},
+			edit: func(in *PlanInput) {
+				in.Depth, in.CanStart = 0, func(j *workload.Job, _ Spot) bool { return j.ID != 1 }
+			},
 			starts: []id.Job{2},
 		},
 		"nothing starts that would meet a window": {

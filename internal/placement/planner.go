@@ -19,7 +19,8 @@ type planner struct {
 	lanes    []lane
 	heads    []head // the jobs with a reservation, in order
 	standing map[id.Job]Promise
-	barred   map[kin]bool // jobs like these aren't eligible
+	barred   map[kin]bool   // jobs like these aren't eligible
+	narrowed map[kin]string // what Models said of jobs like these
 	out      Planned
 
 	preempting int             // so many heads have looked for victims
@@ -56,7 +57,7 @@ type head struct {
 func newPlanner(in PlanInput) *planner {
 	p := &planner{
 		in: in, state: in.State.Copy(),
-		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{}, stopped: map[id.Job]bool{},
+		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{}, narrowed: map[kin]string{}, stopped: map[id.Job]bool{},
 	}
 	for _, pr := range in.Standing {
 		p.standing[pr.Job] = pr
@@ -86,9 +87,23 @@ func (p *planner) lay() {
 // shape is what a job takes on the timeline.
 func (p *planner) shape(j *workload.Job) Shape {
 	return Shape{
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model,
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Mixed: j.Spec.Mixed, Where: j.Spec.Where,
 		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin),
 	}
+}
+
+// models is what a job's devices may be now.
+func (p *planner) models(j *workload.Job) string {
+	if p.in.Models == nil || j.Spec.GPU == 0 || catalog.OneModel(j.Spec.Model) {
+		return j.Spec.Model
+	}
+	k := kin{user: j.User, account: j.Account, partition: j.Spec.Partition, qos: j.Spec.QoS, shape: Shape{GPU: j.Spec.GPU, Model: j.Spec.Model}}
+	models, known := p.narrowed[k]
+	if !known {
+		models = p.in.Models(j)
+		p.narrowed[k] = models
+	}
+	return models
 }
 
 // eligible asks about a job, unless one like it was turned down.
@@ -165,7 +180,10 @@ func (t *Timeline) keep(sh Shape, pr Promise, at int64) *Reservation {
 	if !ok {
 		return nil
 	}
-	if len(pr.Models) > 0 && counted(pr.Models) == sh.GPU {
+	if met := t.meeting(sh.Where); met != nil && !met[i] {
+		return nil
+	}
+	if len(pr.Models) > 0 && together(pr.Models, sh) == sh.GPU {
 		if r := t.reservation(sh, t.tracks[i], at, pr.Models); t.restore(r) {
 			return r
 		}
@@ -265,7 +283,7 @@ func (p *planner) start(j *workload.Job, sh Shape, r *Reservation) bool {
 	}
 	slices.SortFunc(devices, byIndex)
 	spot := Spot{r.Node, devices}
-	if p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j) {
+	if p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j, spot) {
 		return false
 	}
 	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), From: p.in.Now, Until: r.To})

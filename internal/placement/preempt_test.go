@@ -158,7 +158,13 @@ func TestPreempt(t *testing.T) {
 			full(), []*workload.Job{urgent(1, 1, func(j *workload.Job) { j.Spec.Model = "a" })}, nil, all, [][]id.Job{{92}}, []int64{4}, nil,
 		},
 		"what is free is used": {
-			full(func(s *State) { s.Release(91) }), []*workload.Job{urgent(1, 2)}, nil, all, [][]id.Job{{94}}, []int64{4}, nil,
+			full(func(s *State) { s.Release(91) }), []*workload.Job{urgent(1, 2)}, nil, all, [][]id.Job{{92}}, []int64{4}, nil,
+		},
+		"of any models, where they may be mixed": {
+			full(func(s *State) { s.Release(91) }), []*workload.Job{urgent(1, 2, func(j *workload.Job) { j.Spec.Mixed = true })}, nil, all, [][]id.Job{{94}}, []int64{4}, nil,
+		},
+		"on a node that meets the constraint": {
+			full(), []*workload.Job{urgent(1, 1, func(j *workload.Job) { j.Spec.Where = "nvlink" })}, nil, all, nil, nil, nil,
 		},
 		"nobody where there is room": {
 			full(func(s *State) { s.Release(91) }), []*workload.Job{urgent(1, 1)}, nil, all, nil, nil, []id.Job{1},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,9 @@ func drawFleet(t *rapid.T, now int64) *State {
 		machine(s, fmt.Sprintf("n%d", i), models...)
 		changeNode(s, fmt.Sprintf("n%d", i), func(n *Node) {
 			n.CPU, n.Memory = 8*core, 8*gib
+			if i%2 == 0 {
+				n.Added = map[string]string{"even": ""}
+			}
 			n.Drained = rapid.IntRange(0, 9).Draw(t, "drained") == 0
 		})
 		for k := range models {
@@ -44,7 +48,9 @@ func drawShape(t *rapid.T) Shape {
 		CPU:   rapid.Int64Range(1, 8).Draw(t, "cpu") * core,
 		Mem:   rapid.Int64Range(1, 8).Draw(t, "mem") * gib,
 		GPU:   rapid.Int64Range(0, 4).Draw(t, "gpu"),
-		Model: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "model"),
+		Model: rapid.SampledFrom([]string{"", "a", "b", "a|b", "b|c"}).Draw(t, "model"),
+		Mixed: rapid.Bool().Draw(t, "mixed"),
+		Where: rapid.SampledFrom([]string{"", "", "even", "!even"}).Draw(t, "where"),
 		Wall:  rapid.Int64Range(1, 30).Draw(t, "wall") * 60 * second,
 		Grace: rapid.Int64Range(0, 1).Draw(t, "grace") * 60 * second,
 	}
@@ -55,6 +61,7 @@ func drawHolds(t *rapid.T, s *State, now int64) {
 	for i := range rapid.IntRange(0, 6).Draw(t, "holds") {
 		sh := drawShape(t)
 		if spot, misfits := s.FitNow(sh, everywhere, now); misfits == nil {
+			checkDevices(t, s, sh, spot.Node, spot.Models())
 			until := now + rapid.Int64Range(-1, 30).Draw(t, "until")*60*second
 			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Until: until})
 		}
@@ -109,6 +116,26 @@ func checkNever(t *rapid.T, s *State, holds, reserved []taken) {
 	}
 }
 
+// checkDevices fails unless what a job is given is what it asked for, where it asked
+// for it.
+func checkDevices(t *rapid.T, s *State, sh Shape, node string, models []catalog.ModelCount) {
+	var n int64
+	for _, m := range models {
+		n += m.Count
+		if sh.Model != "" && !slices.Contains(strings.Split(sh.Model, "|"), m.Model) {
+			t.Fatalf("%s for %v", m.Model, sh)
+		}
+	}
+	if n != sh.GPU || len(models) > 1 && !sh.Mixed {
+		t.Fatalf("devices %v for %v", models, sh)
+	}
+	row, _ := s.Nodes.Get(node)
+	_, even := row.Features()["even"]
+	if sh.Where == "even" && !even || sh.Where == "!even" && even {
+		t.Fatalf("%s for %v", node, sh)
+	}
+}
+
 func heldOf(s *State, now int64) []taken {
 	var out []taken
 	for _, h := range s.Holds.All() {
@@ -157,9 +184,7 @@ func TestTimelineNeverOverAllocates(t *testing.T) {
 			if !ok {
 				t.Fatalf("can't reserve %v on %s at %d", sh, node, start)
 			}
-			if n := counted(r.Models); n != sh.GPU {
-				t.Fatalf("reserved %d devices for %v", n, sh)
-			}
+			checkDevices(t, s, sh, node, r.Models)
 			made = append(made, r)
 			reserved = append(reserved, taken{node, r.From, r.To, sh.CPU, sh.Mem, r.Models})
 			checkNever(t, s, holds, reserved)
@@ -228,7 +253,7 @@ func sumsOf(s *State, p catalog.Partition) summed {
 	usable, held := s.totals(p)
 	cpu, mem := s.Used("n1")
 	return summed{
-		s.Capacity(p, "a"), s.Models(p), [2]int64{usable.cpu, usable.mem}, usable.models,
+		s.Capacity(p, small(1, "a")), s.Models(p), [2]int64{usable.cpu, usable.mem}, usable.models,
 		[3]int64{held.cpu, held.mem, held.gpu}, [3]area{held.cpuEnd, held.memEnd, held.gpuEnd}, [2]int64{cpu, mem},
 	}
 }

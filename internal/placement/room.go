@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
 )
 
@@ -31,9 +32,15 @@ type room struct {
 // beside every reservation. It must begin before a start that the shape has anyway.
 func (p *planner) room(sh Shape, tracks []*track, before int64, yields Yields) (room, bool) {
 	var options []room
+	met := p.time.meeting(sh.Where)
 	for _, t := range tracks {
-		if r, ok := p.roomOn(sh, t, yields); ok && r.at < before {
-			options = append(options, r)
+		if met != nil && !met[t.n] || !t.total.fits(sh) {
+			continue
+		}
+		for _, s := range t.seats(sh) {
+			if r, ok := p.roomOn(sh, t, s, yields); ok && r.at < before {
+				options = append(options, r)
+			}
 		}
 	}
 	slices.SortStableFunc(options, func(a, b room) int { return a.loss.compare(b.loss) })
@@ -48,12 +55,43 @@ func (p *planner) room(sh Shape, tracks []*track, before int64, yields Yields) (
 	return room{}, false
 }
 
+// seats is columns of a node's devices out of which a shape takes a number.
+type seats struct {
+	columns []int
+	need    int64
+}
+
+// seats lists the ways in which sh can have its devices: all of one model, or mixed.
+func (t *track) seats(sh Shape) []seats {
+	if sh.GPU == 0 {
+		return []seats{{}}
+	}
+	var out []seats
+	mixed := seats{need: sh.GPU}
+	for i, m := range t.models {
+		if catalog.Allows(sh.Model, m) {
+			out = append(out, seats{[]int{i}, sh.GPU})
+			mixed.columns = append(mixed.columns, i)
+		}
+	}
+	if sh.Mixed {
+		return []seats{mixed}
+	}
+	return out
+}
+
+// in is how many devices of a row are in the seats' columns.
+func (s seats) in(row []int64) int64 {
+	var n int64
+	for _, i := range s.columns {
+		n += max(0, row[devs+i])
+	}
+	return n
+}
+
 // roomOn chooses victims on one node. They must be gone by at, so those whose time
 // is up sooner don't count.
-func (p *planner) roomOn(sh Shape, t *track, yields Yields) (room, bool) {
-	if !t.total.fits(sh) {
-		return room{}, false
-	}
+func (p *planner) roomOn(sh Shape, t *track, s seats, yields Yields) (room, bool) {
 	r := room{track: t, at: p.in.Now}
 	var of []Victim
 	for _, h := range p.state.HoldsOn(t.node) {
@@ -62,18 +100,14 @@ func (p *planner) roomOn(sh Shape, t *track, yields Yields) (room, bool) {
 			continue
 		}
 		v := Victim{Job: h.Job, Frees: Amounts{CPU: h.CPU, Mem: h.Mem}, Devices: int64(len(h.Devices)), CPU: h.CPU, Ran: p.in.Now - h.From}
-		for _, m := range p.state.usableModels(h) {
-			if sh.Model == "" || m.Model == sh.Model {
-				v.Frees.GPU += m.Count
-			}
-		}
+		v.Frees.GPU = s.in(t.uses(0, 0, p.state.usableModels(h)))
 		of, r.at = append(of, v), max(r.at, after(p.in.Now, grace))
 	}
 	if len(of) == 0 {
 		return room{}, false
 	}
 	low := t.lowest(p.in.Now, after(r.at, sh.Length()))
-	lacking := Amounts{max(0, sh.CPU-low[cpus]), max(0, sh.Mem-low[mems]), max(0, sh.GPU-t.gpu(low, sh.Model))}
+	lacking := Amounts{max(0, sh.CPU-low[cpus]), max(0, sh.Mem-low[mems]), max(0, s.need-s.in(low))}
 	var ok bool
 	if r.victims, ok = Victims(lacking, of); !ok {
 		return room{}, false

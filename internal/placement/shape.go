@@ -3,24 +3,27 @@ package placement
 import (
 	"math"
 
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/workload"
 )
 
-// Shape is what a job occupies: amounts on one node, for at most Wall + Grace.
-// With an empty Model the devices may be of any models that the node has.
+// Shape is what a job occupies: amounts on one node, for at most Wall + Grace. Its
+// devices are all of one of the models, unless they may be mixed.
 type Shape struct {
-	CPU   int64 // milli-cores
-	Mem   int64 // bytes
-	GPU   int64 // devices
-	Model string
-	Wall  int64 // ns
-	Grace int64 // ns
+	CPU   int64  // milli-cores
+	Mem   int64  // bytes
+	GPU   int64  // devices
+	Model string // a set as catalog.Allows reads it; "" is any
+	Mixed bool   // devices of several models will do
+	Where string // constraint on the node's labels; "" is none
+	Wall  int64  // ns
+	Grace int64  // ns
 }
 
 // ShapeOf returns the shape of a demand.
 func ShapeOf(d workload.Demand) Shape {
-	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Wall: d.Wall, Grace: d.Grace}
+	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Mixed: d.Mixed, Where: d.Where, Wall: d.Wall, Grace: d.Grace}
 }
 
 // Length is how long the shape occupies its node at most, in ns.
@@ -37,7 +40,24 @@ func (sh Shape) devices() limits.Resource {
 // covers reports that wherever and whenever o doesn't fit, sh doesn't either.
 func (sh Shape) covers(o Shape) bool {
 	return sh.CPU >= o.CPU && sh.Mem >= o.Mem && sh.GPU >= o.GPU && sh.Length() >= o.Length() &&
-		(o.GPU == 0 || o.Model == "" || sh.Model == o.Model)
+		(o.Where == "" || o.Where == sh.Where) &&
+		(o.GPU == 0 || within(sh.Model, o.Model) && (o.Mixed || !sh.Mixed || sh.GPU == 1))
+}
+
+// within reports whether every model of a set is in another.
+func within(models, of string) bool {
+	if of == "" || models == of {
+		return true
+	}
+	if models == "" {
+		return false
+	}
+	for _, m := range catalog.ModelNames(models) {
+		if !catalog.Allows(of, m) {
+			return false
+		}
+	}
+	return true
 }
 
 // after is t + d, or the end of time.

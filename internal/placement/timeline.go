@@ -16,8 +16,9 @@ import (
 // Overdue. Nodes and devices that are unusable now never come free, since nobody
 // knows when. It isn't safe for concurrent use.
 type Timeline struct {
-	tracks []*track // by node
-	low    []int64  // scratch
+	tracks []*track          // by node
+	low    []int64           // scratch
+	meets  map[string][]bool // by constraint, then by track.n
 }
 
 // Reservation is a part of a node over a time.
@@ -35,20 +36,43 @@ func (s *State) Timeline(now int64, of ...catalog.Partition) *Timeline {
 	t := &Timeline{}
 	seen := map[string]bool{}
 	for _, p := range of {
-		for node, sum := range s.nodesOf(p) {
+		for node, sum := range s.nodesOf(p, "") {
 			if !seen[node] && !sum.usable.empty() {
-				t.tracks = append(t.tracks, s.track(node, sum.usable, now))
+				t.tracks = append(t.tracks, s.track(node, sum, now))
 			}
 			seen[node] = true
 		}
 	}
 	slices.SortFunc(t.tracks, func(a, b *track) int { return cmp.Compare(a.node, b.node) })
+	for i, at := range t.tracks {
+		at.n = i
+	}
 	return t
 }
 
+// meeting says which tracks meet a constraint, by their numbers; nil if it is none.
+func (t *Timeline) meeting(where string) []bool {
+	if where == "" {
+		return nil
+	}
+	if met, ok := t.meets[where]; ok {
+		return met
+	}
+	met, test := make([]bool, len(t.tracks)), constraint(where)
+	for i, at := range t.tracks {
+		met[i] = test(at.labels)
+	}
+	if t.meets == nil {
+		t.meets = map[string][]bool{}
+	}
+	t.meets[where] = met
+	return met
+}
+
 // track lays out a node's holds and windows.
-func (s *State) track(node string, total offer, now int64) *track {
-	t := &track{node: node, total: total}
+func (s *State) track(node string, sum nodeSum, now int64) *track {
+	total := sum.usable
+	t := &track{node: node, total: total, labels: sum.labels}
 	for _, m := range total.models {
 		t.models = append(t.models, m.Model)
 	}
@@ -129,7 +153,7 @@ func (t *Timeline) reserve(sh Shape, at *track, start int64) (*Reservation, bool
 	}
 	var models []catalog.ModelCount
 	if sh.GPU > 0 {
-		models = split(at.counts(t.low, sh.Model), sh.GPU)
+		models = split(at.counts(t.low, sh.Model), sh)
 	}
 	r := t.reservation(sh, at, start, models)
 	at.add(r.From, r.To, r.use, -1)
@@ -138,6 +162,9 @@ func (t *Timeline) reserve(sh Shape, at *track, start int64) (*Reservation, bool
 
 // fits reports whether sh fits a node from start on; t.low is then what is free.
 func (t *Timeline) fits(sh Shape, at *track, start int64) bool {
+	if met := t.meeting(sh.Where); met != nil && !met[at.n] {
+		return false
+	}
 	low, from, ok := at.earliest(sh, start, start, t.low)
 	t.low = low
 	return ok && from == start
@@ -153,13 +180,17 @@ func (t *Timeline) reservation(sh Shape, at *track, start int64, models []catalo
 func (t *Timeline) earliest(sh Shape, tracks []*track, from, until int64) (int64, *track, bool) {
 	var best *track
 	var left [2]int64
+	met := t.meeting(sh.Where)
 	for _, at := range tracks {
+		if met != nil && !met[at.n] {
+			continue
+		}
 		low, start, ok := at.earliest(sh, from, until, t.low)
 		t.low = low
 		if !ok {
 			continue
 		}
-		over := [2]int64{at.gpu(low, "") - sh.GPU, low[cpus] - sh.CPU}
+		over := [2]int64{at.gpu(low) - sh.GPU, low[cpus] - sh.CPU}
 		if best == nil || start < until || slices.Compare(over[:], left[:]) < 0 {
 			best, left, until = at, over, start
 		}

@@ -15,8 +15,10 @@ type track struct {
 	node   string
 	models []string // sorted
 	total  offer    // what is usable at all
-	at     []int64  // strictly rising; at[0] is the start of the timeline
-	free   []int64  // rows of width columns
+	labels map[string]string
+	n      int     // its place in the timeline
+	at     []int64 // strictly rising; at[0] is the start of the timeline
+	free   []int64 // rows of width columns
 }
 
 // The columns of a row. Those from devs on are free devices, by model.
@@ -82,12 +84,25 @@ func (t *track) add(from, to int64, use []int64, sign int64) {
 	t.join(i)
 }
 
-// gpu is how many devices a row has free for a model, of all for "".
-func (t *track) gpu(row []int64, model string) int64 {
+// gpu is how many devices a row has free.
+func (t *track) gpu(row []int64) int64 {
+	var n int64
+	for _, free := range row[devs:] {
+		n += max(0, free)
+	}
+	return n
+}
+
+// most is how many devices of a row one job like sh can have.
+func (t *track) most(row []int64, sh Shape) int64 {
 	var n int64
 	for i, m := range t.models {
-		if model == "" || m == model {
+		switch {
+		case !catalog.Allows(sh.Model, m):
+		case sh.Mixed:
 			n += max(0, row[devs+i])
+		default:
+			n = max(n, row[devs+i])
 		}
 	}
 	return n
@@ -95,7 +110,7 @@ func (t *track) gpu(row []int64, model string) int64 {
 
 func (t *track) fits(row []int64, sh Shape) bool {
 	return row[cpus] >= sh.CPU && row[mems] >= sh.Mem && row[shut] == 0 &&
-		(sh.GPU == 0 || t.gpu(row, sh.Model) >= sh.GPU)
+		(sh.GPU == 0 || t.most(row, sh) >= sh.GPU)
 }
 
 // try reports whether sh fits from start to its end. If so, low is what is free
@@ -151,11 +166,11 @@ func (t *track) uses(cpu, mem int64, models []catalog.ModelCount) []int64 {
 	return row
 }
 
-// counts is the devices of a row, by model; model "" is all.
-func (t *track) counts(row []int64, model string) []catalog.ModelCount {
+// counts is the devices of a row, by model, of a set of models.
+func (t *track) counts(row []int64, models string) []catalog.ModelCount {
 	var out []catalog.ModelCount
 	for i, m := range t.models {
-		if n := row[devs+i]; n > 0 && (model == "" || m == model) {
+		if n := row[devs+i]; n > 0 && catalog.Allows(models, m) {
 			out = append(out, catalog.ModelCount{Model: m, Count: n})
 		}
 	}

@@ -65,7 +65,7 @@ func (r *Reader) Node(p access.Principal, name string) (v1.Node, error) {
 }
 
 func (v view) nodeWire(n placement.Node) v1.Node {
-	out := v1.Node{Name: n.Name, State: "ok", Partitions: []string{}, Devices: []v1.Device{}, Labels: n.Labels}
+	out := v1.Node{Name: n.Name, State: "ok", Partitions: []string{}, Devices: []v1.Device{}, Labels: n.Features()}
 	switch {
 	case !n.Ready:
 		out.State, out.Reason = "down", n.Reason

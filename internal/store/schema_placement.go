@@ -18,6 +18,7 @@ func nodes() *relation[placement.Node] {
 			attr[row]{"reason", func(r *row) any { return &r.Reason }},
 			attr[row]{"why", func(r *row) any { return &r.Why }},
 			attr[row]{"labels", func(r *row) any { return &r.Labels }},
+			attr[row]{"added", func(r *row) any { return &r.Added }},
 		),
 	}}
 }

@@ -10,7 +10,9 @@ import (
 	"unicode/utf8"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/feature"
 	"croft.dev/croft/internal/quantity"
 )
 
@@ -28,6 +30,7 @@ const (
 	maxMounts  = 64
 	maxText    = 1 << 20 // of the whole spec
 	maxGPU     = 1 << 20
+	maxModels  = 32
 	maxCPU     = 1 << 30 // milli-cores
 	maxTime    = int64(10*365*24*3600) * 1e9
 	maxSignal  = int64(24*3600) * 1e9
@@ -93,8 +96,8 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if !utf8.ValidString(s.Name) || len(s.Name) > 200 || strings.ContainsFunc(s.Name, unprintable) {
 		p.bad.Add("name", "must be at most 200 bytes of printable text on one line")
 	}
-	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"model", in.Model}} {
-		if f.v != "" && (!label.MatchString(f.v) || f.v == "." || f.v == "..") {
+	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}} {
+		if f.v != "" && !named(f.v) {
 			p.bad.Add(f.path, "%q isn't a name: use letters, digits and _ . -", clip(f.v))
 		}
 	}
@@ -111,6 +114,8 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	}
 	p.program(s)
 }
+
+func named(s string) bool { return label.MatchString(s) && s != "." && s != ".." }
 
 func (p *parser) program(s *Spec) {
 	total := 0
@@ -154,13 +159,41 @@ func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 		p.bad.Add("grace", "at most %s is allowed here", quantity.FormatDuration(def.MaxGrace))
 	}
 	s.Time, s.Grace = wholeSeconds(s.Time), wholeSeconds(s.Grace)
-	s.Model = in.Model
+	s.Model = p.models(in.Model)
+	s.Where = p.where(in.Constraint)
 	if s.Model != "" && in.GPU == "" {
 		s.GPU = 1
 	}
 	if s.Model != "" && s.GPU == 0 {
 		p.bad.Add("gpu", "is 0 but a model is named: ask for at least 1, or leave model out")
 	}
+}
+
+// models reads "a100|h100" into a set.
+func (p *parser) models(in string) string {
+	if in == "" {
+		return ""
+	}
+	names := strings.Split(in, "|")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+		if !named(names[i]) {
+			p.bad.Add("model", "%q isn't a name: use letters, digits and _ . -, and | between several", clip(names[i]))
+			return ""
+		}
+	}
+	if len(names) > maxModels {
+		p.bad.Add("model", "names more than %d models", maxModels)
+	}
+	return catalog.ModelSet(names)
+}
+
+func (p *parser) where(in string) string {
+	c, err := feature.Parse(in)
+	if err != nil {
+		p.bad.Add("constraint", "%v; write labels with & | ! and parentheses, e.g. nvlink&!old", err)
+	}
+	return c.String()
 }
 
 // wholeSeconds is what the text form can show.
@@ -291,7 +324,7 @@ func clip(s string) string {
 func (s Spec) Wire() v1.JobSpec {
 	w := v1.JobSpec{
 		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
-		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}
 	if s.GPU > 0 {

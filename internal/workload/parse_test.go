@@ -25,11 +25,19 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		field string
 		fix   string
 	}{
-		"gpu negative":        {func(s *v1.JobSpec) { s.GPU = "-1" }, "gpu", "whole number"},
-		"gpu fraction":        {func(s *v1.JobSpec) { s.GPU = "0.5" }, "gpu", "whole number"},
-		"gpu overflows":       {func(s *v1.JobSpec) { s.GPU = "99999999999999999999" }, "gpu", "whole number"},
-		"gpu absurd":          {func(s *v1.JobSpec) { s.GPU = "1048577" }, "gpu", "absurdly"},
-		"gpu words":           {func(s *v1.JobSpec) { s.GPU = "all" }, "gpu", "whole number"},
+		"gpu negative":       {func(s *v1.JobSpec) { s.GPU = "-1" }, "gpu", "whole number"},
+		"gpu fraction":       {func(s *v1.JobSpec) { s.GPU = "0.5" }, "gpu", "whole number"},
+		"gpu overflows":      {func(s *v1.JobSpec) { s.GPU = "99999999999999999999" }, "gpu", "whole number"},
+		"gpu absurd":         {func(s *v1.JobSpec) { s.GPU = "1048577" }, "gpu", "absurdly"},
+		"gpu words":          {func(s *v1.JobSpec) { s.GPU = "all" }, "gpu", "whole number"},
+		"a model that isn't": {func(s *v1.JobSpec) { s.Model = "a100|" }, "model", "| between several"},
+		"too many models": {func(s *v1.JobSpec) {
+			for i := range 40 {
+				s.Model += fmt.Sprintf("m%d|", i)
+			}
+			s.Model += "m"
+		}, "model", "more than 32 models"},
+		"constraint broken":   {func(s *v1.JobSpec) { s.Constraint = "nvlink&" }, "constraint", "e.g. nvlink&!old"},
 		"gpu zero of a model": {func(s *v1.JobSpec) { s.GPU, s.Model = "0", "a100" }, "gpu", "at least 1"},
 		"cpu zero":            {func(s *v1.JobSpec) { s.CPU = "0" }, "cpu", "cores, e.g."},
 		"cpu negative":        {func(s *v1.JobSpec) { s.CPU = "-8" }, "cpu", "cores, e.g."},

@@ -21,10 +21,12 @@ type Spec struct {
 	Workdir   string            `json:"workdir,omitempty"`
 	Mounts    []Mount           `json:"mounts,omitempty"`
 	GPU       int64             `json:"gpu,omitempty"`
-	Model     string            `json:"model,omitempty"`
-	CPU       int64             `json:"cpu"`  // milli-cores
-	Mem       int64             `json:"mem"`  // bytes
-	Time      int64             `json:"time"` // ns
+	Model     string            `json:"model,omitempty"` // a set as catalog.Allows reads it
+	Mixed     bool              `json:"mixed,omitempty"` // its devices may be of several models
+	Where     string            `json:"where,omitempty"` // a constraint as feature.Parse reads it
+	CPU       int64             `json:"cpu"`             // milli-cores
+	Mem       int64             `json:"mem"`             // bytes
+	Time      int64             `json:"time"`            // ns
 	Grace     int64             `json:"grace,omitempty"`
 	Signal    Signal            `json:"signal,omitzero"`
 	Requeue   []string          `json:"requeue,omitempty"`
@@ -57,7 +59,9 @@ type Demand struct {
 	CPU       int64 // milli-cores
 	Mem       int64 // bytes
 	GPU       int64
-	Model     string // empty: any
+	Model     string // a set; empty: any
+	Mixed     bool   // devices of several models will do
+	Where     string // constraint on the node's labels
 	Wall      int64  // ns
 	Grace     int64  // ns
 	Priority  int64
@@ -67,7 +71,7 @@ type Demand struct {
 func (j *Job) Demand() Demand {
 	return Demand{
 		Job: j.ID, User: j.User, Account: j.Account, Path: j.Path, Partition: j.Spec.Partition, QoS: j.Spec.QoS,
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model,
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
 		Wall: j.Spec.Time, Grace: j.Spec.Grace, Priority: j.Priority,
 	}
 }

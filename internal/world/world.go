@@ -64,6 +64,7 @@ type Site struct {
 	DefMem     int64    // bytes,
 	DefWall    int64    // and ns
 	NeedUID    bool     // programs run as Unix users: one without a uid can't submit
+	Mixed      bool     // a job's devices may be of several models
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -238,6 +239,6 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: max(now, w.Now), Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits,
-		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
 	}
 }

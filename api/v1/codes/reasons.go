@@ -10,6 +10,7 @@ const (
 	CPUNeverFit       Reason = "CPU_NEVER_FIT"
 	MemoryNeverFit    Reason = "MEM_NEVER_FIT"
 	ModelUnknown      Reason = "MODEL_UNKNOWN"
+	ConstraintNever   Reason = "CONSTRAINT_NEVER_MET"
 	AccountUnknown    Reason = "ACCOUNT_UNKNOWN"
 	AccountClosed     Reason = "ACCOUNT_CLOSED"
 	AccountExpired    Reason = "ACCOUNT_EXPIRED"

@@ -82,19 +82,17 @@ func (p *Planner) Pass(ctx context.Context) error {
 	}
 	view := w.View(now)
 	limited := w.Limits.Copy() // counts what this pass starts
+	view.Limits = &limited
 	in := placement.PlanInput{
 		State: &w.Placement, Now: view.Now, Depth: p.cfg.Depth, Budget: p.cfg.Budget, Margin: admission.StartMargin,
 		Standing: p.standing,
-		Eligible: func(j *workload.Job) bool {
-			view.Limits = &limited
-			return view.Eligible(j)
-		},
-		CanStart: func(j *workload.Job) bool {
+		Eligible: view.Eligible, Models: view.Models,
+		CanStart: func(j *workload.Job, spot placement.Spot) bool {
 			if _, ok := p.cfg.Images.Have(ctx, j); !ok {
 				return false
 			}
 			limited.Count(limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition},
-				limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Running: 1}, +1)
+				limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Models: spot.Models(), Running: 1}, +1)
 			return true
 		},
 		Yields: func(j *workload.Job) placement.Yields {

@@ -1,0 +1,191 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/limits"
+)
+
+// whyNot returns the misfits on the node of p that lacks least.
+func (s *State) whyNot(sh Shape, p catalog.Partition, now int64) []Misfit {
+	var best []Misfit
+	for node, sum := range s.nodesOf(p, sh.Where) {
+		if !sum.full.fits(sh) {
+			continue
+		}
+		if out := s.misfitsOn(sh, node, now); best == nil || lacksLess(out, best) {
+			best = out
+		}
+	}
+	if best == nil {
+		return s.NeverFits(sh, p)
+	}
+	return best
+}
+
+// lacksLess orders nodes by who must act, then by when all is free.
+func lacksLess(a, b []Misfit) bool {
+	wa, ua := weigh(a)
+	wb, ub := weigh(b)
+	return cmp.Or(cmp.Compare(wa, wb), cmp.Compare(ua, ub)) < 0
+}
+
+func weigh(ms []Misfit) (weight int, until int64) {
+	byEffort := []MisfitKind{Busy, InWindow, Foreign, Unhealthy, Drained, Down, NoFeature, NeverFit}
+	// What is enough once other jobs end doesn't wait for a repair.
+	waits := slices.ContainsFunc(ms, func(m Misfit) bool {
+		return m.Kind == Busy && m.Until > 0 && m.Resource != limits.CPU && m.Resource != limits.Mem
+	})
+	for _, m := range ms {
+		until = max(until, m.Until)
+		if !waits || m.Kind != Foreign && m.Kind != Unhealthy {
+			weight = max(weight, slices.Index(byEffort, m.Kind))
+		}
+	}
+	return weight, until
+}
+
+// misfitsOn says what keeps sh off a node now.
+func (s *State) misfitsOn(sh Shape, node string, now int64) []Misfit {
+	row, ok := s.Nodes.Get(node)
+	sum, _ := s.fleet.nodes.Get(node)
+	switch {
+	case !ok || row.Gone || !row.Ready:
+		return []Misfit{{Kind: Down, Node: node, Why: row.Reason}}
+	case row.Drained:
+		return []Misfit{{Kind: Drained, Node: node, Why: row.Why}}
+	case sh.Where != "" && !constraint(sh.Where)(sum.labels):
+		return []Misfit{{Kind: NoFeature, Node: node, Where: sh.Where}}
+	case !sum.full.fits(sh):
+		return short(sh, Capacity{sum.full.cpu, sum.full.mem, sum.full.most(sh), node, node, node})
+	}
+	holds := s.byEnd(node)
+	out := s.deviceMisfits(sh, node, holds, now)
+	amounts := []struct {
+		r                  limits.Resource
+		asked, used, total int64
+		of                 func(Hold) int64
+	}{
+		{limits.Mem, sh.Mem, sum.load.mem, row.Memory, func(h Hold) int64 { return h.Mem }},
+		{limits.CPU, sh.CPU, sum.load.cpu, row.CPU, func(h Hold) int64 { return h.CPU }},
+	}
+	for _, a := range amounts {
+		m := Misfit{Kind: Busy, Resource: a.r, Node: node, Asked: a.asked, Free: a.total - a.used, Total: a.total}
+		if m.Asked > m.Free {
+			m.heldBy(holds, now, a.of)
+			out = append(out, m)
+		}
+	}
+	if w, crosses := s.crossing(node, now, sh.Length()); crosses {
+		out = append(out, Misfit{
+			Kind: InWindow, Node: node, Asked: sh.Wall, Until: w.To, Window: w, Wall: max(0, w.From-now-sh.Grace),
+		})
+	}
+	return out
+}
+
+// deviceMisfits says why there are too few devices, if so: of the models that have
+// as many at all, it speaks of the one that lacks least.
+func (s *State) deviceMisfits(sh Shape, node string, holds []Hold, now int64) []Misfit {
+	if sh.GPU == 0 {
+		return nil
+	}
+	models := []string{sh.Model}
+	if sum, _ := s.fleet.nodes.Get(node); !sh.Mixed {
+		models = nil
+		for _, m := range sum.full.models {
+			if catalog.Allows(sh.Model, m.Model) && m.Count >= sh.GPU {
+				models = append(models, m.Model)
+			}
+		}
+	}
+	var best []Misfit
+	for i, m := range models {
+		out := s.lackOf(m, sh, node, holds, now)
+		if out == nil {
+			return nil
+		}
+		if i == 0 || lacksLess(out, best) {
+			best = out
+		}
+	}
+	return best
+}
+
+// lackOf says why there are too few devices of a set of models, if so.
+func (s *State) lackOf(models string, sh Shape, node string, holds []Hold, now int64) []Misfit {
+	m := Misfit{Resource: sh.devices(), Node: node, Asked: sh.GPU}
+	held := map[string]bool{} // usable and of the models
+	var foreign, failed []Device
+	for d := range s.devicesOn(node) {
+		if d.Gone || !catalog.Allows(models, d.Model) {
+			continue
+		}
+		m.Total++
+		_, busy := s.holders.Get(d.UUID)
+		switch {
+		case !d.Healthy:
+			failed = append(failed, d)
+		case len(d.Foreign) > 0:
+			foreign = append(foreign, d)
+		case busy:
+			held[d.UUID] = true
+		default:
+			m.Free++
+		}
+	}
+	if m.Free >= m.Asked {
+		return nil
+	}
+	var out []Misfit
+	if len(held) > 0 {
+		busy := m
+		busy.Kind = Busy
+		busy.heldBy(holds, now, func(h Hold) int64 {
+			var n int64
+			for _, d := range h.Devices {
+				if held[d] {
+					n++
+				}
+			}
+			return n
+		})
+		out = append(out, busy)
+	}
+	if len(foreign) > 0 {
+		m.Kind, m.Devices = Foreign, foreign
+		out = append(out, m)
+	}
+	if len(failed) > 0 {
+		m.Kind, m.Devices = Unhealthy, failed
+		out = append(out, m)
+	}
+	return out
+}
+
+// heldBy names who holds what m lacks, and when enough of it is free at the
+// latest; holds are in the order of their ends.
+func (m *Misfit) heldBy(holds []Hold, now int64, of func(Hold) int64) {
+	free := m.Free
+	for _, h := range holds {
+		n := of(h)
+		if n == 0 {
+			continue
+		}
+		m.Holders = append(m.Holders, h.Job)
+		if free += n; free >= m.Asked && m.Until == 0 {
+			m.Until = h.ends(now)
+		}
+	}
+}
+
+// byEnd lists the holds on a node, the first to end first.
+func (s *State) byEnd(node string) []Hold {
+	holds := s.HoldsOn(node)
+	slices.SortFunc(holds, func(a, b Hold) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Job, b.Job))
+	})
+	return holds
+}
