@@ -69,6 +69,7 @@ type Verdict struct {
 	Deposit []ledger.Part // what is to be set aside now, by source
 	Before  int64         // micro-credits usable before that deposit
 	Spot    placement.Spot
+	Misfits []placement.Misfit // at Start: what keeps it off the nodes now
 	Window  placement.Window
 }
 

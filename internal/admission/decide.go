@@ -139,6 +139,7 @@ func (d *decision) place() {
 	} else {
 		d.out.Spot, bad = d.Placement.FitNow(d.shape, d.Subject.Partition, d.Now)
 	}
+	d.out.Misfits = bad
 	for _, m := range bad {
 		d.refuse(misfit(m))
 	}

@@ -105,8 +105,12 @@ func nodeName(c config.Config) string {
 	return name
 }
 
-// simFleet is a virtual machine like this one, without containers.
+// simFleet is a virtual machine like this one, without containers, or the cluster
+// that the configuration names.
 func simFleet(c config.Config, instance string) (*sim.Fleet, error) {
+	if c.Engine.Fleet != "" {
+		return readFleet(string(c.Engine.Fleet), instance)
+	}
 	node := nodeName(c)
 	cfg := sim.Config{
 		Clock: clock.System{}, Instance: instance, OtherImages: &sim.Image{Present: true},
@@ -116,6 +120,19 @@ func simFleet(c config.Config, instance string) (*sim.Fleet, error) {
 		cfg.Devices = append(cfg.Devices, engine.Device{
 			UUID: fmt.Sprintf("SIM-%s-%d", instance[:8], i), Node: node, Index: i, Name: fmt.Sprintf("gpu%d", i), Model: c.Devices.Simulated.Model, Healthy: true,
 		})
+	}
+	return sim.NewFleet(cfg)
+}
+
+func readFleet(path, instance string) (*sim.Fleet, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("engine.fleet: %w", err)
+	}
+	defer f.Close()
+	cfg := sim.Config{Clock: clock.System{}, Instance: instance, OtherImages: &sim.Image{Present: true}}
+	if cfg.Nodes, cfg.Devices, err = sim.ReadNodes(f); err != nil {
+		return nil, fmt.Errorf("engine.fleet: %s: %w", path, err)
 	}
 	return sim.NewFleet(cfg)
 }

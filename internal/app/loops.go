@@ -54,7 +54,7 @@ func (s *server) newLoops() *loops {
 		who, files = simulated{s.machine}, anyPath{}
 	}
 	l.images = images.New(images.Config{Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Log: s.Log})
-	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Log: s.Log})
+	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{
 		Port: s.port, Engine: s.link, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
 		Site: run.Site{
@@ -68,6 +68,13 @@ func (s *server) newLoops() *loops {
 	l.meter = meter.Loop{Port: s.port, Post: postPeriod, Log: s.Log}
 	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
 	return l
+}
+
+// planned tells the metrics how long a plan took.
+func (s *server) planned(took time.Duration) {
+	if m := s.metrics; m != nil {
+		m.Planned(took)
+	}
 }
 
 // run runs all loops until ctx ends.

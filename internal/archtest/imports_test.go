@@ -160,7 +160,7 @@ var homes = []home{
 	{"github.com/jackc/pgx/", []string{"internal/store", "internal/store/storetest"}, "only the store knows the database"},
 	{"github.com/pressly/goose/", []string{"internal/store"}, "only the store has a schema"},
 	{"github.com/google/uuid", []string{"internal/store", "internal/engine/cri/devices"}, "instances and simulated devices have UUIDs; nothing else is random"},
-	{"github.com/tidwall/btree", []string{"internal/table", "internal/feature"}, "the domain knows tables, not the tree beneath"},
+	{"github.com/tidwall/btree", []string{"internal/table"}, "the domain knows tables, not the tree beneath"},
 	{"github.com/danielgtaylor/huma/", []string{"internal/httpapi"}, "it writes the OpenAPI document"},
 	{"github.com/prometheus/", []string{"internal/httpapi"}, "metrics are read from snapshots by the transport"},
 	{"github.com/coder/websocket", []string{"api/v1", "internal/httpapi"}, "the two ends of a stream"},

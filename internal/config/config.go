@@ -102,6 +102,10 @@ type Engine struct {
 	CgroupParent string `yaml:"cgroup_parent"`
 	// Name of this machine in Croft. Left out, its host name up to the first dot.
 	NodeName string `yaml:"node_name" example:"gpu1"`
+	// For the kind sim, a file with a whole cluster in place of one machine: a line for
+	// each node, with the columns sn (its name), cpu_milli, memory_mib, gpu (how many
+	// devices) and model, as in Alibaba's openb traces.
+	Fleet Path `yaml:"fleet" example:"/srv/croft/nodes.csv"`
 	// What is kept from jobs for the machine itself.
 	Reserve Reserve `yaml:"reserve"`
 	// IPv4 network of the containers, at least a /28. Left out, a free /20 of

@@ -20,6 +20,7 @@ type Metrics struct {
 	latency  *prometheus.HistogramVec
 	batch    prometheus.Histogram
 	commit   prometheus.Histogram
+	plan     prometheus.Histogram
 }
 
 // NewMetrics returns metrics with a registry of their own. runtime says whether
@@ -38,8 +39,11 @@ func NewMetrics(worlds interface{ World() *world.World }, runtime func() (ok boo
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "croft_commit_seconds", Help: "Time of a commit.", Buckets: prometheus.ExponentialBuckets(0.0002, 2, 15),
 		}),
+		plan: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "croft_plan_seconds", Help: "Time to plan the waiting jobs once.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}),
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.batch, m.commit, &worldCollector{worlds, runtime, describe()},
+	m.registry.MustRegister(m.requests, m.latency, m.batch, m.commit, m.plan, &worldCollector{worlds, runtime, describe()},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -49,6 +53,9 @@ func (m *Metrics) Committed(commands int, took time.Duration) {
 	m.batch.Observe(float64(commands))
 	m.commit.Observe(took.Seconds())
 }
+
+// Planned notes how long planning the waiting jobs took.
+func (m *Metrics) Planned(took time.Duration) { m.plan.Observe(took.Seconds()) }
 
 func (m *Metrics) request(route, method string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()

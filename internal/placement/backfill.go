@@ -17,7 +17,7 @@ func (p *planner) backfill() {
 	looks := 0
 	for l, j := range p.deeper() {
 		sh := p.shape(j)
-		if slices.ContainsFunc(l.failed, sh.covers) {
+		if slices.ContainsFunc(l.failed, sh.covers) || p.isBarred(j, sh) {
 			continue
 		}
 		if looks++; p.in.Budget > 0 && looks > p.in.Budget {
@@ -40,10 +40,16 @@ func (p *planner) fitsNow(l *lane, sh Shape) (*track, bool) {
 	_, at, ok := p.time.earliest(sh, l.tracks, p.in.Now, p.in.Now)
 	if ok {
 		l.found[sh] = at
-	} else {
-		l.fail(sh)
+		return at, true
 	}
-	return at, ok
+	// Where there is no room at all now, a shorter job has none either.
+	brief := sh
+	brief.Wall, brief.Grace = 0, 0
+	if _, _, room := p.time.earliest(brief, l.tracks, p.in.Now, p.in.Now); !room {
+		sh = brief
+	}
+	l.fail(sh)
+	return nil, false
 }
 
 func (p *planner) startDeep(j *workload.Job, sh Shape, at *track) {

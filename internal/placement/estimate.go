@@ -50,8 +50,8 @@ type EstimateInput struct {
 	Margin   int64                   // as the planner's
 	Standing []Promise               // as the planner's
 	Eligible func(*workload.Job) bool
-	Claims   []*workload.Job // as a Lane's
-	Yields   Yields          // which running jobs may be stopped for this one; nil: none
+	Claims   []*workload.Job            // as a Lane's
+	Yields   Yields                     // which running jobs may be stopped for this one; nil: none
 	Models   func(*workload.Job) string // as the planner's
 }
 

@@ -12,7 +12,7 @@ import (
 func (s *State) whyNot(sh Shape, p catalog.Partition, now int64) []Misfit {
 	var best []Misfit
 	for node, sum := range s.nodesOf(p, sh.Where) {
-		if !sum.full.fits(sh) {
+		if !sum.full.fits(sh) || s.lacksMore(node, sum, best, now) {
 			continue
 		}
 		if out := s.misfitsOn(sh, node, now); best == nil || lacksLess(out, best) {
@@ -23,6 +23,17 @@ func (s *State) whyNot(sh Shape, p catalog.Partition, now int64) []Misfit {
 		return s.NeverFits(sh, p)
 	}
 	return best
+}
+
+// lacksMore reports, without looking at its devices, that a node lacks no less than
+// what best says of another: there nothing but the ends of jobs is in the way, the
+// last of them no later than the first one here.
+func (s *State) lacksMore(node string, sum nodeSum, best []Misfit, now int64) bool {
+	if best == nil {
+		return false
+	}
+	weight, until := weigh(best)
+	return weight == 0 && (sum.usable.empty() || until <= max(now, s.nextEnd(node)))
 }
 
 // lacksLess orders nodes by who must act, then by when all is free.
@@ -61,7 +72,7 @@ func (s *State) misfitsOn(sh Shape, node string, now int64) []Misfit {
 	case !sum.full.fits(sh):
 		return short(sh, Capacity{sum.full.cpu, sum.full.mem, sum.full.most(sh), node, node, node})
 	}
-	holds := s.byEnd(node)
+	holds := s.HoldsOn(node)
 	out := s.deviceMisfits(sh, node, holds, now)
 	amounts := []struct {
 		r                  limits.Resource
@@ -179,13 +190,4 @@ func (m *Misfit) heldBy(holds []Hold, now int64, of func(Hold) int64) {
 			m.Until = h.ends(now)
 		}
 	}
-}
-
-// byEnd lists the holds on a node, the first to end first.
-func (s *State) byEnd(node string) []Hold {
-	holds := s.HoldsOn(node)
-	slices.SortFunc(holds, func(a, b Hold) int {
-		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Job, b.Job))
-	})
-	return holds
 }

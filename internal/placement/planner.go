@@ -111,15 +111,23 @@ func (p *planner) eligible(j *workload.Job, sh Shape) bool {
 	if p.in.Eligible == nil {
 		return true
 	}
-	k := kin{j.User, j.Account, j.Spec.Partition, j.Spec.QoS, sh}
-	if len(p.barred) > 0 && p.barred[k] {
+	if p.isBarred(j, sh) {
 		return false
 	}
 	if !p.in.Eligible(j) {
-		p.barred[k] = true
+		p.barred[kinOf(j, sh)] = true
 		return false
 	}
 	return true
+}
+
+// isBarred reports whether a job like this one was turned down.
+func (p *planner) isBarred(j *workload.Job, sh Shape) bool {
+	return len(p.barred) > 0 && p.barred[kinOf(j, sh)]
+}
+
+func kinOf(j *workload.Job, sh Shape) kin {
+	return kin{j.User, j.Account, j.Spec.Partition, j.Spec.QoS, sh}
 }
 
 // collect takes the lane's first eligible jobs as heads.

@@ -148,6 +148,36 @@ func heldOf(s *State, now int64) []taken {
 	return out
 }
 
+// TestWhyNotLooksAtAll compares the node that a wait is explained by with the one that
+// a look at all of them finds.
+func TestWhyNotLooksAtAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const now = 1000 * hour
+		s := drawFleet(t, now)
+		drawHolds(t, s, now)
+		sh := drawShape(t)
+		_, got := s.FitNow(sh, everywhere, now)
+		if got == nil {
+			return
+		}
+		var want []Misfit
+		for node, sum := range s.nodesOf(everywhere, sh.Where) {
+			if !sum.full.fits(sh) {
+				continue
+			}
+			if out := s.misfitsOn(sh, node, now); want == nil || lacksLess(out, want) {
+				want = out
+			}
+		}
+		if want == nil {
+			want = s.NeverFits(sh, everywhere)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%v (-all +got):\n%s", sh, diff)
+		}
+	})
+}
+
 func TestTimelineNeverOverAllocates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const now = 1000 * hour

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"iter"
+	"math"
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/table"
@@ -32,7 +33,7 @@ type State struct {
 
 	onNode  table.Table[string, Device] // by deviceKey
 	holders table.Table[string, id.Job] // by device UUID
-	holdsOn table.Table[string, id.Job] // by holdKey
+	holdsOn table.Table[string, id.Job] // by Hold.key
 	fleet   fleet
 	lastMnt id.Maintenance
 }
@@ -79,7 +80,7 @@ func (s *State) putDevice(d Device) {
 func (s *State) Hold(h Hold) {
 	s.Release(h.Job)
 	s.Holds.Set(h.Job, h)
-	s.holdsOn.Set(holdKey(h.Node, h.Job), h.Job)
+	s.holdsOn.Set(h.key(), h.Job)
 	for _, d := range h.Devices {
 		s.holders.Set(d, h.Job)
 	}
@@ -92,7 +93,7 @@ func (s *State) Release(j id.Job) {
 	if !ok {
 		return
 	}
-	s.holdsOn.Delete(holdKey(h.Node, j))
+	s.holdsOn.Delete(h.key())
 	for _, d := range h.Devices {
 		if by, _ := s.holders.Get(d); by == j {
 			s.holders.Delete(d)
@@ -124,10 +125,10 @@ func (s *State) DevicesOn(node string) []Device {
 	return out
 }
 
-// HoldsOn lists what is held on a node, by job.
+// HoldsOn lists what is held on a node, the first to end first.
 func (s *State) HoldsOn(node string) []Hold {
 	var out []Hold
-	for k, j := range s.holdsOn.From(holdKey(node, 0)) {
+	for k, j := range s.holdsOn.From(node + "\x00") {
 		if k >= node+"\x01" {
 			break
 		}
@@ -136,6 +137,17 @@ func (s *State) HoldsOn(node string) []Hold {
 		}
 	}
 	return out
+}
+
+// nextEnd is when the first hold on a node is to end, the end of time if none is.
+func (s *State) nextEnd(node string) int64 {
+	for k, j := range s.holdsOn.From(node + "\x00") {
+		if h, ok := s.Holds.Get(j); ok && k < node+"\x01" {
+			return h.Until
+		}
+		break
+	}
+	return math.MaxInt64
 }
 
 func (s *State) devicesOn(node string) iter.Seq[Device] {
@@ -153,8 +165,8 @@ func deviceKey(d Device) string {
 	return d.Node + "\x00" + ordered(int64(d.Index)) + d.UUID
 }
 
-// holdKey orders holds by node, then job.
-func holdKey(node string, j id.Job) string { return node + "\x00" + ordered(int64(j)) }
+// key orders holds by node, then end, then job.
+func (h Hold) key() string { return h.Node + "\x00" + ordered(h.Until) + ordered(int64(h.Job)) }
 
 // ordered is n as a string that sorts as n does.
 func ordered(n int64) string {

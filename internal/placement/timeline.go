@@ -78,7 +78,7 @@ func (s *State) track(node string, sum nodeSum, now int64) *track {
 	}
 	row := t.uses(total.cpu, total.mem, total.models)
 	t.at, t.free = []int64{now}, row
-	holds := s.byEnd(node)
+	holds := s.HoldsOn(node)
 	uses := make([][]int64, len(holds))
 	for i, h := range holds {
 		uses[i] = t.uses(h.CPU, h.Mem, s.usableModels(h))

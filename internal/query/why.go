@@ -89,8 +89,7 @@ func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
 		{Name: "partition " + req.Subject.Partition.Name, Value: req.Subject.Partition.Priority},
 		{Name: "own", Value: j.Spec.Priority},
 	}
-	_, misfits := v.w.Placement.FitNow(placement.ShapeOf(verdict.Demand), req.Subject.Partition, v.now)
-	out.Holders = v.holders(misfits)
+	out.Holders = v.holders(verdict.Misfits)
 	out.Summary = summary(verdict, r.Server.Progress(j.ID))
 	return nil
 }

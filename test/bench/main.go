@@ -20,6 +20,7 @@ type settings struct {
 	span                 time.Duration // of each measurement of a rate
 	runs                 int           // of each command
 	only                 string
+	nodes, pods          string // of an openb trace; empty: made up
 }
 
 func main() {
@@ -30,7 +31,9 @@ func main() {
 	flag.IntVar(&s.pending, "pending", 100_000, "jobs that wait while admissions are measured")
 	flag.DurationVar(&s.span, "span", 10*time.Second, "how long each rate is measured")
 	flag.IntVar(&s.runs, "runs", 15, "how often each command is run")
-	flag.StringVar(&s.only, "only", "", "admission, run or start")
+	flag.StringVar(&s.only, "only", "", "admission, run, start or cluster")
+	flag.StringVar(&s.nodes, "nodes", "", "node list of an openb trace for cluster; without it, a cluster of that size is made up")
+	flag.StringVar(&s.pods, "pods", "", "pod list of an openb trace for cluster")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -38,7 +41,7 @@ func main() {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, settings) error
-	}{{"start", start}, {"run", run}, {"admission", admission}} {
+	}{{"start", start}, {"run", run}, {"admission", admission}, {"cluster", cluster}} {
 		if s.only != "" && s.only != part.name {
 			continue
 		}

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +102,26 @@ func (v *server) people(ctx context.Context) error {
 	}
 	_, err := v.client.AddGrant(ctx, v1.Grant{Account: "bench", Amount: "100000000", Source: "bench"})
 	return err
+}
+
+// metrics is what the server tells Prometheus.
+func (v *server) metrics(ctx context.Context) (string, error) {
+	socket := filepath.Join(v.data(), "croft.sock")
+	web := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	defer web.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := web.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return string(text), err
 }
 
 // memory is the server's resident set in bytes (proc_pid_status(5)).

@@ -57,6 +57,8 @@ type Fleet struct {
 	mu       sync.Mutex
 	nodes    []*node
 	devices  []*engine.Device
+	byName   map[string]*node
+	byUUID   map[string]*engine.Device
 	images   map[string]*Image
 	attempts map[engine.AttemptID]*attempt // removed ones too
 	started  int64                         // attempts started so far
@@ -78,6 +80,8 @@ func NewFleet(cfg Config) (*Fleet, error) {
 		behaviour: cfg.Behaviour,
 		other:     cfg.OtherImages,
 		images:    make(map[string]*Image),
+		byName:    make(map[string]*node),
+		byUUID:    make(map[string]*engine.Device),
 		attempts:  make(map[engine.AttemptID]*attempt),
 	}
 	if f.clock == nil {
@@ -90,13 +94,14 @@ func NewFleet(cfg Config) (*Fleet, error) {
 		if f.node(n.Name) != nil {
 			return nil, fmt.Errorf("sim: node %q is there twice", n.Name)
 		}
-		f.nodes = append(f.nodes, &node{Node: n})
+		f.byName[n.Name] = &node{Node: n}
+		f.nodes = append(f.nodes, f.byName[n.Name])
 	}
 	for _, d := range cfg.Devices {
 		if f.node(d.Node) == nil || f.device(d.UUID) != nil {
 			return nil, fmt.Errorf("sim: device %q is on no known node or there twice", d.UUID)
 		}
-		f.devices = append(f.devices, &d)
+		f.devices, f.byUUID[d.UUID] = append(f.devices, &d), &d
 	}
 	for _, i := range cfg.Images {
 		f.images[i.Ref] = &i
@@ -139,20 +144,12 @@ func (f *Fleet) ordered() []*attempt {
 
 // node returns the node of that name or nil.
 func (f *Fleet) node(name string) *node {
-	i := slices.IndexFunc(f.nodes, func(n *node) bool { return n.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return f.nodes[i]
+	return f.byName[name]
 }
 
 // device returns the device of that UUID or nil.
 func (f *Fleet) device(uuid string) *engine.Device {
-	i := slices.IndexFunc(f.devices, func(d *engine.Device) bool { return d.UUID == uuid })
-	if i < 0 {
-		return nil
-	}
-	return f.devices[i]
+	return f.byUUID[uuid]
 }
 
 // image returns what is known of ref or nil. f.mu is held.

@@ -29,8 +29,9 @@ type Images interface {
 type Config struct {
 	Port   loop.Port
 	Images Images
-	Depth  int // waiting jobs per partition that get a promise
-	Budget int // deeper jobs tried for backfill per pass
+	Depth  int                      // waiting jobs per partition that get a promise
+	Budget int                      // deeper jobs tried for backfill per pass
+	Passed func(took time.Duration) // told how long each plan took to make; nil: nobody
 	Log    *slog.Logger
 }
 
@@ -105,7 +106,11 @@ func (p *Planner) Pass(ctx context.Context) error {
 	for name, part := range w.Catalog.Partitions.All() {
 		in.Lanes = append(in.Lanes, placement.Lane{Partition: part, Queue: w.Workload.Queue(name), Claims: w.Workload.Claims(name)})
 	}
+	begun := time.Now()
 	planned := placement.Plan(in)
+	if p.cfg.Passed != nil {
+		p.cfg.Passed(time.Since(begun))
+	}
 	p.standing = planned.Promises
 	for _, s := range planned.Starts {
 		if err := p.start(ctx, s); err != nil {
