@@ -103,7 +103,12 @@ var may = map[string]struct {
 	},
 	"node.drain": {
 		func(*sim) world.Command { return command.NodeDrain{Node: "gpu1", Reason: "fans"} },
-		func(*sim) world.Command { return command.NodeLabel{Node: "gpu1", Set: map[string]string{"nvlink": ""}} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"node.label": {
+		func(*sim) world.Command {
+			return command.NodeLabel{Node: "gpu1", Set: map[string]string{"nvlink": ""}}
+		},
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"maintenance.set": {
