@@ -105,9 +105,6 @@ func (e Engine) check(f *fault.Fields) {
 	if e.Endpoint == "" && e.RuntimeDir == "" && e.Kind == EngineCRI {
 		f.Add("engine.runtime_dir", "is needed for Croft's own runtime")
 	}
-	if e.Fleet != "" && e.Kind != EngineSim {
-		f.Add("engine.fleet", "is for the kind sim: leave it out, or set engine.kind")
-	}
 	if c := strings.TrimPrefix(e.CgroupParent, "/"); c == "" || c != path.Clean(c) || c == "." || strings.HasPrefix(c, "..") {
 		f.Add("engine.cgroup_parent", "%q must be a path below the root of the hierarchy, such as croft", e.CgroupParent)
 	}

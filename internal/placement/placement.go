@@ -27,12 +27,11 @@ func (n Node) Features() map[string]string {
 	if len(n.Added) == 0 {
 		return n.Labels
 	}
-	all := maps.Clone(n.Added)
-	for k, v := range n.Labels {
-		if _, ok := all[k]; !ok {
-			all[k] = v
-		}
+	all := maps.Clone(n.Labels)
+	if all == nil {
+		return n.Added
 	}
+	maps.Copy(all, n.Added)
 	return all
 }
 
