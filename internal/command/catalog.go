@@ -289,6 +289,8 @@ func jobsOf(w *world.World, match func(*workload.Job) bool) []string {
 	switch {
 	case n == 0:
 		return nil
+	case n == 1:
+		return []string{"job " + ids[0] + " has it"}
 	case n > most:
 		ids = append(ids, "…")
 	}

@@ -81,7 +81,7 @@ func TestRemoveInUse(t *testing.T) {
 	spec.QoS, spec.Partition = "fast", "spare"
 	s.must(t, s.user("ada"), command.Submit{Spec: spec})
 	for _, cmd := range []world.Command{command.QoSRemove{Name: "fast"}, command.PartitionRemove{Name: "spare"}} {
-		if _, err := s.do(root, cmd); err == nil || !strings.Contains(err.Error(), "1 jobs have it (1)") {
+		if _, err := s.do(root, cmd); err == nil || !strings.Contains(err.Error(), "job 1 has it") {
 			t.Errorf("%s: %v", cmd.Kind(), err)
 		}
 	}
