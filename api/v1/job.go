@@ -27,6 +27,9 @@ type JobSpec struct {
 	Pull       string            `json:"pull,omitempty" doc:"missing (default), always, never"`
 }
 
+// JobClient is where a job finds croft itself in its container.
+const JobClient = "/opt/croft/croft"
+
 // Mount is a bind mount of a host path.
 type Mount struct {
 	Source   string `json:"source"`

@@ -2,11 +2,15 @@ package app
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
@@ -59,7 +63,7 @@ func (s *server) newLoops() *loops {
 		Port: s.port, Engine: s.link, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
 		Site: run.Site{
 			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
-			CAFile: string(s.Config.Engine.CAFile),
+			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(),
 		},
 		OnEnd: l.images.Forget, Log: s.Log,
 	})
@@ -75,6 +79,17 @@ func (s *server) planned(took time.Duration) {
 	if m := s.metrics; m != nil {
 		m.Planned(took)
 	}
+}
+
+// client is croft's own program where it is installed beside croft-init; jobs get it
+// in their containers.
+func (s *server) client() []engine.Mount {
+	path := filepath.Join(filepath.Dir(s.InitPath), "croft")
+	if _, err := os.Stat(path); err != nil {
+		s.Log.Warn("croft isn't installed beside croftd: batch scripts won't run", "path", path)
+		return nil
+	}
+	return []engine.Mount{{Source: path, Target: v1.JobClient, ReadOnly: true}}
 }
 
 // run runs all loops until ctx ends.

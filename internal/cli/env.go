@@ -20,11 +20,13 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
-	UID    int
-	Dir    string // working directory
-	Now    func() time.Time
-	Zone   *time.Location // the viewer's
-	Term   Terminal
+	// Environ is all that Getenv knows, as NAME=VALUE.
+	Environ func() []string
+	UID     int
+	Dir     string // working directory
+	Now     func() time.Time
+	Zone    *time.Location // the viewer's
+	Term    Terminal
 	// Signals delivers the given signals until stop is called.
 	Signals func(sigs ...os.Signal) (c <-chan os.Signal, stop func())
 	// Program finds a program that belongs to this one.
@@ -53,6 +55,7 @@ func System() Env {
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,
+		Environ: os.Environ,
 		UID:     os.Getuid(),
 		Dir:     dir,
 		Now:     time.Now,

@@ -95,6 +95,7 @@ type bench struct {
 	app            *app
 	stdout, stderr *buffer
 	vars           map[string]string
+	environ        []string
 	signals        chan os.Signal
 	net            *memnet.Net
 }
@@ -118,6 +119,7 @@ func newBench(t *testing.T, h http.Handler) *bench {
 		Stdout:  b.stdout,
 		Stderr:  b.stderr,
 		Getenv:  func(k string) string { return b.vars[k] },
+		Environ: func() []string { return b.environ },
 		UID:     1001,
 		Dir:     "/home/ada",
 		Now:     func() time.Time { return now },

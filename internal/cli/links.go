@@ -24,6 +24,7 @@ func (a *app) links() (crane, slurm map[string]func() *cobra.Command) {
 	}
 	slurm = map[string]func() *cobra.Command{
 		"squeue": a.squeueCmd, "sinfo": a.sinfoCmd, "scancel": a.scancelCmd, "sacct": a.sacctCmd,
+		"sbatch": a.sbatchCmd, "srun": a.srunCmd,
 	}
 	return crane, slurm
 }

@@ -126,6 +126,7 @@ is the token for a server that is reached over HTTP, NO_COLOR turns colour off.`
 	add(root, groupMoney, a.accountCmd(), a.userCmd(), a.grantCmd(), a.priceCmd(), a.limitCmd(),
 		a.ledgerCmd(), a.statementCmd())
 	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.partitionCmd(), a.qosCmd(), a.serverCmd(), a.setupCmd(), a.completionCmd())
+	root.AddCommand(a.scriptCmd())
 	root.SetHelpCommandGroupID(groupSite)
 	a.completeFlag(root, "output", fixed("table", "json", "yaml"))
 	return root

@@ -26,7 +26,8 @@ type People interface {
 // Site is what the machine's network asks of every program.
 type Site struct {
 	HTTPProxy, HTTPSProxy, NoProxy string
-	CAFile                         string // host path of the site's own authority; empty: none
+	CAFile                         string         // host path of the site's own authority; empty: none
+	Mounts                         []engine.Mount // what every job is given
 }
 
 // caFile is where a job finds the site's certificate authority.
@@ -39,6 +40,7 @@ func (s Site) apply(a *engine.Allocation, env map[string]string) {
 			env[name], env[strings.ToLower(name)] = v, v
 		}
 	}
+	a.Mounts = append(a.Mounts, s.Mounts...)
 	if s.CAFile != "" {
 		a.Mounts = append(a.Mounts, engine.Mount{Source: s.CAFile, Target: caFile, ReadOnly: true})
 		env["CROFT_CA_FILE"], env["NODE_EXTRA_CA_CERTS"] = caFile, caFile

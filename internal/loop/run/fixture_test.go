@@ -127,6 +127,7 @@ func inBench(t *testing.T, f func(b *bench)) {
 func (b *bench) boot() {
 	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
 	b.runner = run.New(run.Config{
+		Site: run.Site{Mounts: []engine.Mount{siteMount}},
 		Port: b.port, Engine: b.engine, People: people{}, Paths: paths{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -167,3 +168,6 @@ func (b *bench) state(k id.Job, want string) {
 		b.Errorf("job %d is %s (%s), want %s", k, got, j.Message, want)
 	}
 }
+
+// siteMount is what the site gives every job.
+var siteMount = engine.Mount{Source: "/usr/local/bin/croft", Target: "/opt/croft/croft", ReadOnly: true}

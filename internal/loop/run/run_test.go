@@ -30,7 +30,7 @@ func TestAJobRunsAndEnds(t *testing.T) {
 		if a.Env["CROFT_JOB_ID"] != "1" || a.Env["CUDA_VISIBLE_DEVICES"] != a.Devices[0].UUID || a.Env["OMP_NUM_THREADS"] != "7" {
 			t.Errorf("environment %v", a.Env)
 		}
-		if diff := cmp.Diff([]engine.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}}, a.Mounts); diff != "" {
+		if diff := cmp.Diff([]engine.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}, siteMount}, a.Mounts); diff != "" {
 			t.Errorf("mounts (-want +got)\n%s", diff)
 		}
 		b.pass(2 * time.Minute)
