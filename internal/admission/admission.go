@@ -26,6 +26,7 @@ type View struct {
 
 	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
 	PlanDepth  int
+	Weights    Weights
 	DefWall    int64 // ns; wall time where neither job nor partition says
 	NeedUID    bool  // the engine runs programs as Unix users
 	Mixed      bool  // a job's devices may be of several models

@@ -144,6 +144,6 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace, Priority: r.Subject.QoS.Priority + r.Subject.Partition.Priority + s.Priority,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace,
 	}
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"iter"
 	"slices"
 
 	"croft.dev/croft/api/v1/codes"
@@ -39,30 +40,38 @@ func Why(v View, j *workload.Job) (Verdict, Request, error) {
 
 // StartWindow says when a request would start from its place in the queue.
 func StartWindow(v View, r Request, verdict Verdict) placement.Window {
-	place := workload.Pending{Partition: r.Subject.Partition.Name, Priority: verdict.Demand.Priority, Submitted: v.Now, Job: 1<<63 - 1}
+	partition, o := r.Subject.Partition.Name, v.Order()
+	at := place(o, r)
 	in := placement.EstimateInput{
-		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: placement.ShapeOf(verdict.Demand), Priority: verdict.Demand.Priority,
-		Claims: v.Workload.Claims(r.Subject.Partition.Name), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible, Models: v.Models,
-		Queue: v.Placement.Backlog.Jobs(r.Subject.Partition.Name, -1<<63),
+		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: placement.ShapeOf(verdict.Demand),
+		Claims: v.Workload.Claims(partition), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible, Models: v.Models,
+		Queue: v.Workload.Length(partition), Position: v.Workload.Ahead(o, partition, at),
+		Fronts: func(partition string) iter.Seq[workload.Front] { return v.Workload.Fronts(o, partition, at) },
 	}
 	if r.Job != nil {
-		place = r.Job.Place()
 		in.Promise, in.Yields = r.Job.Promise, v.YieldTo(r.Job)
 		in.Claims = slices.DeleteFunc(in.Claims, func(j *workload.Job) bool { return j.ID == r.Job.ID })
 	} else {
 		in.Yields = v.yieldTo(r.Subject.QoS)
 		in.Queue++
 	}
-	in.Position = v.Workload.Ahead(place)
-	in.Ahead = func(yield func(*workload.Job) bool) {
-		left := in.Position
-		for j := range v.Workload.Queue(place.Partition) {
-			if left--; left < 0 || !yield(j) {
+	in.Ahead = func(yield func(*workload.Job, workload.Place) bool) {
+		for j, p := range v.Workload.Queue(o, partition) {
+			if p.Compare(at) >= 0 || !yield(j, p) {
 				return
 			}
 		}
 	}
 	return placement.Estimate(in)
+}
+
+// place is where the request's job is in the queue, or would be if it came now.
+func place(o workload.Order, r Request) workload.Place {
+	if r.Job != nil {
+		return o.Place(r.Job.LaneOf(), r.Job.Since(), r.Job.ID)
+	}
+	j := workload.Job{User: r.Subject.User.ID, Account: r.Subject.Account.ID, Spec: r.Spec}
+	return o.Place(j.LaneOf(), o.Now, 1<<63-1)
 }
 
 // StartMargin, in ns, is the time allowed between the decision to start a job and

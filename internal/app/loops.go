@@ -130,9 +130,10 @@ func (l *loops) wanted() []string {
 	for _, j := range w.Workload.Active.All() {
 		refs = append(refs, j.Spec.Image, j.Attempt.Image)
 	}
+	order := w.View(w.Now).Order()
 	for name := range w.Catalog.Partitions.All() {
 		n := 0
-		for j := range w.Workload.Queue(name) {
+		for j := range w.Workload.Queue(order, name) {
 			if n++; n > l.s.Config.Plan.Depth {
 				break
 			}

@@ -7,6 +7,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/config"
@@ -21,6 +22,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		Instance: instance, MountRoots: c.Mounts, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time),
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed,
+		Weights: admission.Weights{Age: int64(c.Priority.Age), AgeCap: int64(c.Priority.AgeCap)},
 	}}
 	for _, p := range c.Partitions {
 		cmd.Partitions = append(cmd.Partitions, catalog.Partition{

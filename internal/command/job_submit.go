@@ -51,7 +51,7 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 func accept(w *world.World, at world.Context, req admission.Request, v admission.Verdict) world.Outcome {
 	j := &workload.Job{
 		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec,
-		State: workload.Queued, Submitted: at.Now, Priority: v.Demand.Priority, Seq: at.Seq,
+		State: workload.Queued, Submitted: at.Now, Seq: at.Seq,
 		Billing: string(req.Subject.Account.Billing), Factor: req.Subject.QoS.Factor, Key: at.Key,
 	}
 	v.Demand.Job = j.ID

@@ -49,6 +49,8 @@ type Config struct {
 	Mounts []string `yaml:"mounts"`
 	// Unix names of the platform's administrators. Root always is one.
 	Admins []string `yaml:"admins" example:"ada"`
+	// What a waiting job's place in the queue comes from.
+	Priority Priority `yaml:"priority"`
 	// The planner, which promises start times.
 	Plan Plan `yaml:"plan"`
 	// Longest time between SIGTERM and SIGKILL, whatever a QoS or a job says.
@@ -221,6 +223,16 @@ type Defaults struct {
 	Time Duration `yaml:"time"`
 }
 
+// Priority weighs, in points, what counts for a waiting job. What its QoS and its own
+// priority add is added as it is.
+type Priority struct {
+	// For having waited for age_cap, and in proportion for less. Time in which a job
+	// couldn't have run doesn't count.
+	Age int `yaml:"age"`
+	// After this a longer wait is worth no more.
+	AgeCap Duration `yaml:"age_cap"`
+}
+
 // Plan bounds the planner.
 type Plan struct {
 	// So many waiting jobs get a promised start; later ones an estimate.
@@ -261,6 +273,7 @@ func Default() Config {
 		QoS:        []QoS{defaultQoS()},
 		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour},
 		Mounts:     []string{"~"},
+		Priority:   Priority{Age: 1000, AgeCap: 14 * day},
 		Plan:       Plan{Depth: 100},
 		MaxGrace:   10 * minute,
 		Log:        Log{Level: "info", Format: "text"},

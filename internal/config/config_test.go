@@ -192,6 +192,10 @@ func TestWrong(t *testing.T) {
 			text: "max_grace: 1m\nqos:\n  - name: a\n    grace: 5m\n",
 			want: []string{"f:4: qos[0].grace: 5m is too long: at most 1m"},
 		},
+		"priority": {
+			text: "priority:\n  age: -1\n  age_cap: 1s\n",
+			want: []string{"f:2: priority.age: -1 must be from 0 to 1000000", "f:3: priority.age_cap: must be at least 1m"},
+		},
 		"mount of everything": {
 			text: "mounts:\n  - ~\n",
 			want: []string{"f:2: mounts[0]: has no value: give text on one line, or remove the line for the default"},

@@ -38,6 +38,7 @@ func (c *Config) check() fault.Fields {
 			f.Add(element("admins", i), "%q is no name of a Unix user", name)
 		}
 	}
+	c.Priority.check(&f)
 	between(&f, "plan.depth", c.Plan.Depth, 1, 10_000)
 	atMost(&f, "max_grace", c.MaxGrace, day)
 	oneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
@@ -193,8 +194,8 @@ func checkQoS(qs []QoS, maxGrace Duration, f *fault.Fields) {
 	for i, q := range qs {
 		names[i] = named{q.Name, q.Default}
 		at := element("qos", i)
-		const highest, largest = 1_000_000, 1000 * 1000
-		between(f, at+".priority", q.Priority, -highest, highest)
+		const largest = 1000 * 1000
+		between(f, at+".priority", q.Priority, -mostPoints, mostPoints)
 		if q.Factor > largest {
 			f.Add(at+".factor", "%s is too large: at most 1000", q.Factor.format())
 		}
@@ -202,6 +203,17 @@ func checkQoS(qs []QoS, maxGrace Duration, f *fault.Fields) {
 		atMost(f, at+".grace", q.Grace, q.MaxGrace)
 	}
 	checkNames(f, "qos", names)
+}
+
+// mostPoints bounds everything that is added up to a priority.
+const mostPoints = 1_000_000
+
+func (p Priority) check(f *fault.Fields) {
+	between(f, "priority.age", p.Age, 0, mostPoints)
+	if p.AgeCap < minute {
+		f.Add("priority.age_cap", "must be at least 1m")
+	}
+	atMost(f, "priority.age_cap", p.AgeCap, 3650*day)
 }
 
 func (d Defaults) check(f *fault.Fields) {

@@ -104,7 +104,7 @@ func (c *worldCollector) Collect(ch chan<- prometheus.Metric) {
 	for state, n := range active {
 		gauge(c.desc.jobs, n, state)
 	}
-	queued := w.Workload.Pending.Len()
+	queued := int(w.Workload.Waiting())
 	gauge(c.desc.jobs, queued, "queued")
 	gauge(c.desc.jobs, w.Workload.Jobs.Len()-queued-w.Workload.Active.Len(), "held")
 	devices := map[string]int{"free": 0, "used": 0, "foreign": 0, "down": 0}

@@ -97,15 +97,15 @@ func (p *planner) deeper() iter.Seq2[*lane, *workload.Job] {
 }
 
 // rest yields what is left of the lane's queue while something is free.
-func (l *lane) rest(yield func(*workload.Job) bool) {
+func (l *lane) rest(yield func(*workload.Job, workload.Place) bool) {
 	if l.done {
 		return
 	}
 	skip := l.seen
-	for j := range l.queue {
+	for j, at := range l.queue {
 		if skip > 0 {
 			skip--
-		} else if j.Claim == 0 && !yield(j) || l.done {
+		} else if j.Claim == 0 && !yield(j, at) || l.done {
 			return
 		}
 	}
@@ -114,23 +114,24 @@ func (l *lane) rest(yield func(*workload.Job) bool) {
 // merge yields the jobs of several lanes in the order of their places.
 func merge(lanes []lane, yield func(*lane, *workload.Job) bool) {
 	type feed struct {
-		lane *lane
-		job  *workload.Job
-		next func() (*workload.Job, bool)
+		lane  *lane
+		job   *workload.Job
+		place workload.Place
+		next  func() (*workload.Job, workload.Place, bool)
 	}
 	var feeds []feed
 	for i := range lanes {
 		l := &lanes[i]
-		next, stop := iter.Pull(l.rest)
+		next, stop := iter.Pull2(l.rest)
 		defer stop()
-		if j, ok := next(); ok {
-			feeds = append(feeds, feed{l, j, next})
+		if j, at, ok := next(); ok {
+			feeds = append(feeds, feed{l, j, at, next})
 		}
 	}
 	for len(feeds) > 0 {
 		first := 0
 		for i := range feeds {
-			if byPlace(feeds[i].job, feeds[first].job) < 0 {
+			if feeds[i].place.Compare(feeds[first].place) < 0 {
 				first = i
 			}
 		}
@@ -139,7 +140,7 @@ func merge(lanes []lane, yield func(*lane, *workload.Job) bool) {
 			return
 		}
 		var ok bool
-		if f.job, ok = f.next(); !ok {
+		if f.job, f.place, ok = f.next(); !ok {
 			feeds = slices.Delete(feeds, first, first+1)
 		}
 	}

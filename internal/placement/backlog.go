@@ -1,18 +1,19 @@
 package placement
 
 import (
-	"math"
+	"iter"
 	"slices"
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/table"
+	"croft.dev/croft/internal/workload"
 )
 
-// Backlog sums up the work that waits, by partition, priority and model, so that
-// the wait of a job far down the queue is estimated without looking at those
-// ahead of it. It follows from the pending jobs: whoever folds their rows adds a
-// job when it comes to wait and removes it, with the same arguments, when it no
-// longer does. The zero value is ready.
+// Backlog sums up the work that waits, by lane and model, so that the wait of a job
+// far down the queue is estimated without looking at those ahead of it. It follows
+// from the pending jobs: whoever folds their rows adds a job when it comes to wait
+// and removes it, with the same arguments, when it no longer does. The zero value is
+// ready.
 type Backlog struct {
 	levels table.Table[string, work] // by levelKey
 }
@@ -20,7 +21,6 @@ type Backlog struct {
 // work is jobs and the area that they would fill if each ran to its limit.
 type work struct {
 	jobs          int64
-	priority      int64
 	model         string
 	cpu, mem, gpu area // of all the jobs
 }
@@ -28,20 +28,20 @@ type work struct {
 // Copy returns an independent backlog in constant time.
 func (b *Backlog) Copy() Backlog { return Backlog{b.levels.Copy()} }
 
-// Add counts a waiting job.
-func (b *Backlog) Add(partition string, priority int64, sh Shape) {
-	k := levelKey(partition, priority, sh)
+// Add counts a waiting job in the lane with this key.
+func (b *Backlog) Add(lane string, sh Shape) {
+	k := levelKey(lane, sh)
 	w, _ := b.levels.Get(k)
-	w.priority, w.model = priority, sh.queueModel()
+	w.model = sh.queueModel()
 	one := workOf(sh)
 	b.levels.Set(k, work{
-		w.jobs + 1, w.priority, w.model, w.cpu.plus(one.cpu), w.mem.plus(one.mem), w.gpu.plus(one.gpu),
+		w.jobs + 1, w.model, w.cpu.plus(one.cpu), w.mem.plus(one.mem), w.gpu.plus(one.gpu),
 	})
 }
 
 // Remove no longer counts a job that was added.
-func (b *Backlog) Remove(partition string, priority int64, sh Shape) {
-	k := levelKey(partition, priority, sh)
+func (b *Backlog) Remove(lane string, sh Shape) {
+	k := levelKey(lane, sh)
 	w, ok := b.levels.Get(k)
 	switch {
 	case !ok:
@@ -52,30 +52,8 @@ func (b *Backlog) Remove(partition string, priority int64, sh Shape) {
 	}
 	one := workOf(sh)
 	b.levels.Set(k, work{
-		w.jobs - 1, w.priority, w.model, w.cpu.minus(one.cpu), w.mem.minus(one.mem), w.gpu.minus(one.gpu),
+		w.jobs - 1, w.model, w.cpu.minus(one.cpu), w.mem.minus(one.mem), w.gpu.minus(one.gpu),
 	})
-}
-
-// Jobs is how many jobs of a partition wait with at least a priority.
-func (b *Backlog) Jobs(partition string, priority int64) int64 {
-	var n int64
-	b.from(partition, func(w work) bool {
-		if w.priority < priority {
-			return false
-		}
-		n += w.jobs
-		return true
-	})
-	return n
-}
-
-// from yields the levels of a partition, the highest priority first.
-func (b *Backlog) from(partition string, yield func(work) bool) {
-	for k, w := range b.levels.From(partition + "\x00") {
-		if k >= partition+"\x01" || !yield(w) {
-			return
-		}
-	}
 }
 
 // demand is what waits ahead of a job, by what it competes for.
@@ -86,33 +64,33 @@ type demand struct {
 	open     area // devices that may be, as the waiting job leaves that open
 }
 
-// ahead sums up the work of a partition before a job of a priority that has
-// position jobs before it. Of the jobs of its own priority it counts the share
-// that is before it, as if they were all alike.
-func (b *Backlog) ahead(partition string, priority, position int64, model string) demand {
-	level := b.Jobs(partition, priority)
-	var above int64
-	if priority < math.MaxInt64 {
-		above = b.Jobs(partition, priority+1)
-	}
-	before, peers := min(max(position-above, 0), level-above), level-above
+// ahead sums up the work of the fronts. Of a lane's jobs it counts the share that
+// is before, as if they were all alike.
+func (b *Backlog) ahead(fronts iter.Seq[workload.Front], model string) demand {
 	var d demand
-	b.from(partition, func(w work) bool {
-		if w.priority < priority {
-			return false
+	for f := range fronts {
+		for k, w := range b.levels.From(f.Lane + "\x00") {
+			if k >= f.Lane+"\x01" {
+				break
+			}
+			d = d.and(w, f.Before, f.Jobs, model)
 		}
-		if w.priority == priority {
-			w.cpu, w.mem, w.gpu = w.cpu.share(before, peers), w.mem.share(before, peers), w.gpu.share(before, peers)
-		}
-		d.cpu, d.mem, d.gpu = d.cpu.plus(w.cpu), d.mem.plus(w.mem), d.gpu.plus(w.gpu)
-		switch {
-		case model != "" && within(w.model, model):
-			d.own = d.own.plus(w.gpu)
-		case !catalog.OneModel(w.model) && overlap(w.model, model):
-			d.open = d.open.plus(w.gpu)
-		}
-		return true
-	})
+	}
+	return d
+}
+
+// and adds part of every whole of w.
+func (d demand) and(w work, part, whole int64, model string) demand {
+	if part < whole {
+		w.cpu, w.mem, w.gpu = w.cpu.share(part, whole), w.mem.share(part, whole), w.gpu.share(part, whole)
+	}
+	d.cpu, d.mem, d.gpu = d.cpu.plus(w.cpu), d.mem.plus(w.mem), d.gpu.plus(w.gpu)
+	switch {
+	case model != "" && within(w.model, model):
+		d.own = d.own.plus(w.gpu)
+	case !catalog.OneModel(w.model) && overlap(w.model, model):
+		d.open = d.open.plus(w.gpu)
+	}
 	return d
 }
 
@@ -138,7 +116,5 @@ func (sh Shape) queueModel() string {
 	return sh.Model
 }
 
-// levelKey orders levels by partition, descending priority, model.
-func levelKey(partition string, priority int64, sh Shape) string {
-	return partition + "\x00" + ordered(^priority) + sh.queueModel()
-}
+// levelKey keeps the levels of a lane together.
+func levelKey(lane string, sh Shape) string { return lane + "\x00" + sh.queueModel() }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -20,13 +21,21 @@ func twenty() []Shape {
 	return out
 }
 
-// hundredThousand is that many waiting jobs of twenty shapes.
+// byAge is an order in which lanes differ, and age counts.
+func byAge() workload.Order {
+	return workload.Order{
+		Now: 1000 * hour, Age: workload.Aging{Points: 1000, Cap: 336 * hour},
+		Base: func(l workload.Lane) int64 { return int64(l.User) * 7919 % 1000 },
+	}
+}
+
+// hundredThousand is that many waiting jobs of twenty shapes and a thousand users.
 func hundredThousand() *workload.State {
 	shapes := twenty()
 	w := workload.NewState()
 	for i := range 100_000 {
 		j := job(id.Job(i+1), shapes[i%len(shapes)])
-		j.Spec.Partition = everywhere.Name
+		j.Spec.Partition, j.User = everywhere.Name, id.User(i%1000)
 		w.Fold(workload.JobSet{Row: j})
 	}
 	return &w
@@ -68,7 +77,7 @@ func BenchmarkPlan(b *testing.B) {
 				var got Planned
 				for b.Loop() {
 					got = Plan(PlanInput{
-						State: bc.state, Lanes: []Lane{{Partition: everywhere, Queue: w.Queue(everywhere.Name)}}, Now: 1000 * hour, Depth: 100,
+						State: bc.state, Lanes: []Lane{{Partition: everywhere, Queue: w.Queue(byAge(), everywhere.Name)}}, Now: 1000 * hour, Depth: 100,
 						Standing: got.Promises,
 					})
 				}
@@ -82,15 +91,17 @@ func BenchmarkEstimate(b *testing.B) {
 	w := hundredThousand()
 	for _, size := range sizes {
 		s := occupied(size.nodes, size.devices)
-		for i, j := range w.Jobs.All() {
-			s.Backlog.Add(everywhere.Name, int64(i%10), ShapeOf(j.Demand()))
+		for _, j := range w.Jobs.All() {
+			s.Backlog.Add(j.LaneOf().Key(), ShapeOf(j.Demand()))
 		}
 		for _, position := range []int64{99, 50_000} {
 			b.Run(fmt.Sprintf("nodes=%d/ahead=%d", size.nodes, position), func(b *testing.B) {
+				at := workload.Place{Priority: 500, Since: 500 * hour}
 				for b.Loop() {
 					Estimate(EstimateInput{
-						State: s, Partition: everywhere, Now: 1000 * hour, Shape: small(1, "a100"), Priority: 5,
-						Position: position, Queue: 100_000, Ahead: w.Queue(everywhere.Name), Depth: 100,
+						State: s, Partition: everywhere, Now: 1000 * hour, Shape: small(1, "a100"),
+						Position: position, Queue: 100_000, Ahead: w.Queue(byAge(), everywhere.Name), Depth: 100,
+						Fronts: func(p string) iter.Seq[workload.Front] { return w.Fronts(byAge(), p, at) },
 					})
 				}
 			})

@@ -35,20 +35,24 @@ type EstimateInput struct {
 	State     *State
 	Partition catalog.Partition
 	// Sharing names the other partitions that have nodes in common with this one.
-	Sharing  []string
-	Now      int64 // ns
-	Shape    Shape
-	Priority int64
-	Promise  int64 // ns; what the job was promised already; 0: nothing
+	Sharing []string
+	Now     int64 // ns
+	Shape   Shape
+	Promise int64 // ns; what the job was promised already; 0: nothing
 	// Blocked says that something with no known end keeps the job waiting.
 	Blocked bool
 
-	Position int64                   // how many jobs of the partition come before it
-	Queue    int64                   // how many wait in the partition, it included
-	Ahead    iter.Seq[*workload.Job] // those before it, in order; read only if they are fewer than Depth
-	Depth    int                     // as the planner's
-	Margin   int64                   // as the planner's
-	Standing []Promise               // as the planner's
+	Position int64 // how many jobs of the partition come before it
+	Queue    int64 // how many wait in the partition, it included
+	// Ahead yields those before it, in order; read only if they are fewer than Depth.
+	Ahead iter.Seq2[*workload.Job, workload.Place]
+	// Fronts yields the lanes of a partition, this or one of Sharing, that have jobs
+	// which come before it. nil: none has.
+	Fronts func(partition string) iter.Seq[workload.Front]
+
+	Depth    int       // as the planner's
+	Margin   int64     // as the planner's
+	Standing []Promise // as the planner's
 	Eligible func(*workload.Job) bool
 	Claims   []*workload.Job            // as a Lane's
 	Yields   Yields                     // which running jobs may be stopped for this one; nil: none
@@ -59,8 +63,8 @@ type EstimateInput struct {
 // it lays them out as Plan does. Further down it divides the work ahead, every job
 // taken to run to its limit, by what the partition's usable nodes offer, after what
 // is held: a fluid model, which jobs that end early make too late and fragmentation
-// makes too early. That takes a time proportional to the number of priority levels
-// (and of nodes that the partition names), however many jobs wait.
+// makes too early. That takes a time proportional to the number of lanes (and of
+// nodes that the partition names), however many jobs wait.
 func Estimate(in EstimateInput) Window {
 	w := Window{Kind: StartUnknown, Position: in.Position + 1, Queue: in.Queue}
 	if in.Blocked || !in.State.mayFit(in.Shape, in.Partition) {
@@ -98,11 +102,18 @@ func (s *State) mayFit(sh Shape, p catalog.Partition) bool {
 // contended reports whether jobs of other partitions may come first on the nodes.
 func (in *EstimateInput) contended() bool {
 	for _, name := range in.Sharing {
-		if in.State.Backlog.Jobs(name, in.Priority) > 0 {
+		for range in.fronts(name) {
 			return true
 		}
 	}
 	return false
+}
+
+func (in *EstimateInput) fronts(partition string) iter.Seq[workload.Front] {
+	if in.Fronts == nil {
+		return func(func(workload.Front) bool) {}
+	}
+	return in.Fronts(partition)
 }
 
 // exact lays out the jobs ahead. Stops is how many would be stopped for an earlier
@@ -110,7 +121,7 @@ func (in *EstimateInput) contended() bool {
 func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 	queue := in.Ahead
 	if queue == nil {
-		queue = func(func(*workload.Job) bool) {}
+		queue = func(func(*workload.Job, workload.Place) bool) {}
 	}
 	p := newPlanner(PlanInput{
 		State: in.State, Lanes: []Lane{{in.Partition, queue, in.Claims}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
@@ -135,9 +146,9 @@ func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 func (in *EstimateInput) fluid() (int64, bool) {
 	b := &in.State.Backlog
 	model := in.Shape.queueModel()
-	wait := b.ahead(in.Partition.Name, in.Priority, in.Position, model)
+	wait := b.ahead(in.fronts(in.Partition.Name), model)
 	for _, name := range in.Sharing {
-		wait = wait.plus(b.ahead(name, in.Priority, math.MaxInt64, model))
+		wait = wait.plus(b.ahead(in.fronts(name), model))
 	}
 	has, held := in.State.totals(in.Partition)
 	sh := in.Shape

@@ -1,21 +1,25 @@
 package placement
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
 )
 
-// waiting adds n jobs of a shape to the backlog of everywhere.
-func waiting(s *State, n int, priority int64, sh Shape) {
+// waiting adds n jobs of a shape to a lane of the backlog, before of which come
+// before the job in question.
+func waiting(s *State, lane string, before, n int64, sh Shape) workload.Front {
 	for range n {
-		s.Backlog.Add(everywhere.Name, priority, sh)
+		s.Backlog.Add(lane, sh)
 	}
+	return workload.Front{Lane: lane, Before: before, Jobs: n}
 }
 
 func TestEstimate(t *testing.T) {
@@ -74,7 +78,7 @@ func TestEstimate(t *testing.T) {
 		},
 		"far down: work ahead over devices, after what is held": {
 			edit: func(s *State, in *EstimateInput) {
-				waiting(s, 100, 0, small(1, "a"))
+				in.Fronts = fronts(waiting(s, "ahead", 100, 100, small(1, "a")))
 				s.Hold(Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0, 1), Until: now + 2*hour})
 				in.Position, in.Queue = 100, 101
 			},
@@ -82,9 +86,8 @@ func TestEstimate(t *testing.T) {
 		},
 		"in the middle of a priority level": {
 			edit: func(s *State, in *EstimateInput) {
-				waiting(s, 20, 5, small(1, "a"))
-				waiting(s, 100, 0, small(1, "a"))
-				waiting(s, 100, -5, small(1, "a"))
+				waiting(s, "behind", 0, 100, small(1, "a"))
+				in.Fronts = fronts(waiting(s, "ahead", 20, 20, small(1, "a")), waiting(s, "its own", 40, 100, small(1, "a")))
 				in.Position, in.Queue = 60, 220
 			},
 			want: Window{StartEstimated, now + 15*hour, 61, 220, 0},
@@ -92,24 +95,22 @@ func TestEstimate(t *testing.T) {
 		"the devices of another model don't count, its cores do": {
 			edit: func(s *State, in *EstimateInput) {
 				machine(s, "n2", "b", "b")
-				waiting(s, 100, 0, small(1, "b"))
+				in.Fronts = fronts(waiting(s, "ahead", 100, 100, small(1, "b")))
 				in.Position, in.Queue, in.Shape.Model = 100, 101, "a"
 			},
 			want: Window{StartEstimated, now + 100*hour/64, 101, 101, 0},
 		},
 		"a job without devices waits for cores": {
 			edit: func(s *State, in *EstimateInput) {
-				waiting(s, 320, 0, Shape{CPU: core, Mem: 1, Wall: hour})
+				in.Fronts = fronts(waiting(s, "ahead", 320, 320, Shape{CPU: core, Mem: 1, Wall: hour}))
 				in.Position, in.Queue, in.Shape.GPU = 320, 321, 0
 			},
 			want: Window{StartEstimated, now + 10*hour, 321, 321, 0},
 		},
 		"jobs of another partition with the same nodes come first": {
 			edit: func(s *State, in *EstimateInput) {
-				for range 8 {
-					s.Backlog.Add("fast", 9, small(1, "a"))
-				}
-				s.Backlog.Add("fast", -9, small(1, "a"))
+				in.Fronts = fronts(waiting(s, "fast/ahead", 8, 8, small(1, "a")))
+				waiting(s, "fast/behind", 0, 1, small(1, "a"))
 				in.Sharing = []string{"fast"}
 			},
 			want: Window{StartEstimated, now + 2*hour, 1, 1, 0},
@@ -117,14 +118,14 @@ func TestEstimate(t *testing.T) {
 		"on what is free now, if that is sooner": {
 			edit: func(s *State, in *EstimateInput) {
 				s.Hold(Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0, 1), Until: now + 100*hour})
-				s.Backlog.Add("fast", 9, small(2, "a"))
+				in.Fronts = fronts(waiting(s, "fast/ahead", 1, 1, small(2, "a")))
 				in.Sharing = []string{"fast"}
 			},
 			want: Window{StartEstimated, now + hour, 1, 1, 0},
 		},
 		"no work is done in a window": {
 			edit: func(s *State, in *EstimateInput) {
-				waiting(s, 100, 0, small(1, "a"))
+				in.Fronts = fronts(waiting(s, "ahead", 100, 100, small(1, "a")))
 				s.Fold(MaintenanceSet{Maintenance{ID: 1, Node: "n1", From: now + hour, To: now + 4*hour}})
 				in.Position, in.Queue = 100, 101
 			},
@@ -156,7 +157,7 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 		for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
 			jobs = append(jobs, job(id.Job(i+1), drawShape(t)))
 		}
-		got := Plan(PlanInput{State: s, Lanes: []Lane{{Partition: everywhere, Queue: slices.Values(jobs)}}, Now: now, Depth: len(jobs)})
+		got := Plan(PlanInput{State: s, Lanes: []Lane{{Partition: everywhere, Queue: queue(jobs...)}}, Now: now, Depth: len(jobs)})
 		starts := map[id.Job]int64{}
 		for _, st := range got.Starts {
 			starts[st.Job.ID] = now
@@ -167,7 +168,7 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 		for i, j := range jobs {
 			w := Estimate(EstimateInput{
 				State: s, Partition: everywhere, Now: now, Shape: ShapeOf(j.Demand()), Depth: len(jobs),
-				Position: int64(i), Queue: int64(len(jobs)), Ahead: slices.Values(jobs[:i]),
+				Position: int64(i), Queue: int64(len(jobs)), Ahead: queue(jobs[:i]...),
 			})
 			if w.Start != starts[j.ID] || (w.Kind == StartUnknown) != (w.Start == 0) {
 				t.Fatalf("job %d: told %v, planned %d", j.ID, w, starts[j.ID])
@@ -176,41 +177,57 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 	})
 }
 
+// However jobs come and go, what is ahead is the sum over the lanes of the share
+// that is before: a lane is a mixture, of which a part has its part of everything.
 func TestBacklogForgetsWhatIsRemoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Backlog
-		type entry struct {
-			priority int64
-			shape    Shape
-		}
-		var in []entry
+		in := map[string][]Shape{}
+		lanes := []string{"p", "p\x01", "pp", "q"}
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
-			if len(in) > 0 && rapid.Bool().Draw(t, "remove") {
-				i := rapid.IntRange(0, len(in)-1).Draw(t, "which")
-				b.Remove("p", in[i].priority, in[i].shape)
-				in = slices.Delete(in, i, i+1)
+			lane := rapid.SampledFrom(lanes).Draw(t, "lane")
+			if n := len(in[lane]); n > 0 && rapid.Bool().Draw(t, "remove") {
+				i := rapid.IntRange(0, n-1).Draw(t, "which")
+				b.Remove(lane, in[lane][i])
+				in[lane] = slices.Delete(in[lane], i, i+1)
 			} else {
-				e := entry{rapid.Int64Range(-2, 2).Draw(t, "priority"), drawShape(t)}
-				b.Add("p", e.priority, e.shape)
-				in = append(in, e)
+				sh := drawShape(t)
+				b.Add(lane, sh)
+				in[lane] = append(in[lane], sh)
 			}
-			b.Add("q", 0, small(1, "")) // isn't p's
 		}
-		var fresh Backlog
-		for _, e := range in {
-			fresh.Add("p", e.priority, e.shape)
-		}
-		for priority := int64(-3); priority <= 3; priority++ {
-			position := b.Jobs("p", priority)
-			want := int64(len(slices.DeleteFunc(slices.Clone(in), func(e entry) bool { return e.priority < priority })))
-			if position != want {
-				t.Fatalf("%d jobs of priority %d, want %d", position, priority, want)
+		for _, lane := range lanes {
+			n := int64(len(in[lane]))
+			if n == 0 {
+				continue
 			}
+			f := workload.Front{Lane: lane, Before: rapid.Int64Range(1, n).Draw(t, "before"), Jobs: n}
 			for _, model := range []string{"", "a"} {
-				if a, f := b.ahead("p", priority, position, model), fresh.ahead("p", priority, position, model); a != f {
-					t.Fatalf("ahead of priority %d: %v, want %v", priority, a, f)
+				if got, want := b.ahead(fronts(f)(everywhere.Name), model), shareOf(in[lane], f, model); got != want {
+					t.Fatalf("%d of %d of %q: %v, want %v", f.Before, n, lane, got, want)
 				}
 			}
 		}
 	})
+}
+
+func shareOf(shapes []Shape, f workload.Front, model string) demand {
+	sums := map[string]work{}
+	for _, sh := range shapes {
+		w, one := sums[sh.queueModel()], workOf(sh)
+		sums[sh.queueModel()] = work{model: sh.queueModel(), cpu: w.cpu.plus(one.cpu), mem: w.mem.plus(one.mem), gpu: w.gpu.plus(one.gpu)}
+	}
+	var d demand
+	for _, m := range slices.Sorted(maps.Keys(sums)) {
+		w := sums[m]
+		d.cpu, d.mem = d.cpu.plus(w.cpu.share(f.Before, f.Jobs)), d.mem.plus(w.mem.share(f.Before, f.Jobs))
+		gpu := w.gpu.share(f.Before, f.Jobs)
+		d.gpu = d.gpu.plus(gpu)
+		if model != "" && within(m, model) {
+			d.own = d.own.plus(gpu)
+		} else if !catalog.OneModel(m) && overlap(m, model) {
+			d.open = d.open.plus(gpu)
+		}
+	}
+	return d
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
@@ -66,4 +67,30 @@ func job(jid id.Job, sh Shape) *workload.Job {
 	}
 }
 
-func queue(jobs ...*workload.Job) iter.Seq[*workload.Job] { return slices.Values(jobs) }
+// placeOf is a job's place in these tests: its priority is what it is pinned to.
+func placeOf(j *workload.Job) workload.Place {
+	return workload.Place{Priority: j.Pin, Since: j.Submitted, Job: j.ID}
+}
+
+func byPlace(a, b *workload.Job) int { return placeOf(a).Compare(placeOf(b)) }
+
+func queue(jobs ...*workload.Job) iter.Seq2[*workload.Job, workload.Place] {
+	return func(yield func(*workload.Job, workload.Place) bool) {
+		for _, j := range jobs {
+			if !yield(j, placeOf(j)) {
+				return
+			}
+		}
+	}
+}
+
+// fronts is what comes before a job: a lane named after its partition, "fast/1",
+// belongs to that, and others to everywhere.
+func fronts(all ...workload.Front) func(partition string) iter.Seq[workload.Front] {
+	return func(partition string) iter.Seq[workload.Front] {
+		return slices.Values(slices.DeleteFunc(slices.Clone(all), func(f workload.Front) bool {
+			of, _, named := strings.Cut(f.Lane, "/")
+			return named && of != partition || !named && partition != everywhere.Name
+		}))
+	}
+}

@@ -9,10 +9,10 @@ import (
 )
 
 // Lane is the queue of one partition. Partitions may have nodes in common, so a
-// pass plans all of them on one timeline, jobs in the order of priority, then age.
+// pass plans all of them on one timeline, jobs in the order of their places.
 type Lane struct {
 	Partition catalog.Partition
-	Queue     iter.Seq[*workload.Job] // the waiting jobs in order; read twice
+	Queue     iter.Seq2[*workload.Job, workload.Place] // the waiting jobs in order; read twice
 	// Claims lists, in order, those of them for which others were stopped: they come
 	// before all the rest, so that nobody else takes what was freed for them.
 	Claims []*workload.Job

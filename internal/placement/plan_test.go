@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -200,7 +199,7 @@ func TestPlanSharesNodesBetweenLanes(t *testing.T) {
 	const now = 1000 * hour
 	s := machine(&State{}, "n1", "a")
 	low, high := gpus(1, 1, 60), gpus(2, 1, 60)
-	high.Priority = 10
+	high.Pin = 10
 	got := Plan(PlanInput{
 		State: s, Now: now, Depth: 5,
 		Lanes: []Lane{
@@ -234,7 +233,7 @@ func TestPlanAsksOnceAboutJobsThatAreAlike(t *testing.T) {
 		jobs = append(jobs, gpus(id.Job(i+1), 1, 60))
 	}
 	Plan(PlanInput{
-		State: machine(&State{}, "n1", "a"), Lanes: []Lane{{Partition: everywhere, Queue: slices.Values(jobs)}}, Now: hour, Depth: 10,
+		State: machine(&State{}, "n1", "a"), Lanes: []Lane{{Partition: everywhere, Queue: queue(jobs...)}}, Now: hour, Depth: 10,
 		Eligible: func(*workload.Job) bool { asked++; return false },
 	})
 	if asked != 1 {

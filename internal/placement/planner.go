@@ -37,7 +37,7 @@ type kin struct {
 
 // lane is a Lane on the timeline.
 type lane struct {
-	queue  iter.Seq[*workload.Job]
+	queue  iter.Seq2[*workload.Job, workload.Place]
 	tracks []*track
 	claims []*workload.Job
 	seen   int              // how many jobs of the queue collect has looked at
@@ -49,6 +49,7 @@ type lane struct {
 // head is a job that gets a reservation.
 type head struct {
 	job   *workload.Job
+	place workload.Place
 	shape Shape
 	lane  *lane
 	held  *Reservation // nil: has no place yet
@@ -79,7 +80,7 @@ func (p *planner) lay() {
 	for i := range p.lanes {
 		p.collect(&p.lanes[i])
 	}
-	slices.SortStableFunc(p.heads, func(a, b head) int { return byPlace(a.job, b.job) })
+	slices.SortStableFunc(p.heads, head.compare)
 	p.layStanding()
 	p.settle()
 }
@@ -134,11 +135,11 @@ func kinOf(j *workload.Job, sh Shape) kin {
 func (p *planner) collect(l *lane) {
 	for _, j := range l.claims {
 		if sh := p.shape(j); p.eligible(j, sh) {
-			p.heads = append(p.heads, head{job: j, shape: sh, lane: l})
+			p.heads = append(p.heads, head{job: j, place: workload.Place{Job: j.ID}, shape: sh, lane: l})
 		}
 	}
 	n := 0
-	for j := range l.queue {
+	for j, at := range l.queue {
 		if n == p.in.Depth {
 			return
 		}
@@ -147,19 +148,16 @@ func (p *planner) collect(l *lane) {
 			continue
 		}
 		if sh := p.shape(j); p.eligible(j, sh) {
-			p.heads = append(p.heads, head{job: j, shape: sh, lane: l})
+			p.heads = append(p.heads, head{job: j, place: at, shape: sh, lane: l})
 			n++
 		}
 	}
 }
 
-// byPlace orders jobs of several lanes as each lane orders its own, after those for
-// which others were stopped.
-func byPlace(a, b *workload.Job) int {
-	return cmp.Or(
-		b.Claimed()-a.Claimed(),
-		cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID),
-	)
+// compare orders heads of several lanes by their places, after those for which
+// others were stopped.
+func (h head) compare(o head) int {
+	return cmp.Or(o.job.Claimed()-h.job.Claimed(), h.place.Compare(o.place))
 }
 
 // layStanding reserves what was promised before, as far as that is still possible.

@@ -127,7 +127,7 @@ func TestPreempt(t *testing.T) {
 	}
 	only := func(jobs ...id.Job) func(*workload.Job) Yields {
 		return func(j *workload.Job) Yields {
-			if j.Priority == 0 {
+			if j.Pin == 0 {
 				return nil
 			}
 			return func(holder id.Job) (int64, bool) { return second, slices.Contains(jobs, holder) }
@@ -135,7 +135,7 @@ func TestPreempt(t *testing.T) {
 	}
 	urgent := func(jid id.Job, n int64, edit ...func(*workload.Job)) *workload.Job {
 		j := gpus(jid, n, 60)
-		j.Priority = 10
+		j.Pin = 10
 		for _, e := range edit {
 			e(j)
 		}

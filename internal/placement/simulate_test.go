@@ -56,7 +56,7 @@ func (sim *simulation) arrive() {
 	sim.next++
 	j := job(sim.next, drawShape(sim.t))
 	j.Submitted = sim.now
-	j.Priority = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(sim.t, "priority")
+	j.Pin = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(sim.t, "priority")
 	i := rapid.IntRange(0, len(sim.parts)-1).Draw(sim.t, "partition")
 	sim.pending[i] = append(sim.pending[i], j)
 	slices.SortFunc(sim.pending[i], byPlace)
@@ -94,7 +94,7 @@ func (sim *simulation) advance() {
 func (sim *simulation) pass(depth int) {
 	in := PlanInput{State: sim.s, Now: sim.now, Depth: depth, Standing: sim.standing}
 	for i, p := range sim.parts {
-		in.Lanes = append(in.Lanes, Lane{Partition: p, Queue: slices.Values(sim.pending[i])})
+		in.Lanes = append(in.Lanes, Lane{Partition: p, Queue: queue(sim.pending[i]...)})
 	}
 	got := Plan(in)
 	if diff := cmp.Diff(got, Plan(in), cmpopts.EquateEmpty()); diff != "" {

@@ -231,10 +231,15 @@ func (v view) waits(j *workload.Job) (string, error) {
 
 // first reports whether a waiting job is the next of its partition.
 func (v view) first(j *workload.Job) bool {
-	for next := range v.w.Workload.Queue(j.Spec.Partition) {
-		return next.ID == j.ID
+	next, known := v.next[j.Spec.Partition]
+	if !known {
+		for first := range v.w.Workload.Queue(v.w.View(v.now).Order(), j.Spec.Partition) {
+			next = first.ID
+			break
+		}
+		v.next[j.Spec.Partition] = next
 	}
-	return false
+	return next == j.ID
 }
 
 func contact(a workload.Attempt) string {

@@ -13,7 +13,7 @@ func (r *Reader) Status(p access.Principal) v1.Status {
 	v := r.view(p)
 	out := v1.Status{
 		Version: r.Server.Version, Instance: v.w.Site.Instance, Engine: r.Server.Engine, Runtime: "ok", Clock: r.Server.Clock(),
-		Queued: int64(v.w.Workload.Pending.Len()), Running: int64(v.w.Workload.Active.Len()), Seq: v.w.Seq,
+		Queued: v.w.Workload.Waiting(), Running: int64(v.w.Workload.Active.Len()), Seq: v.w.Seq,
 	}
 	if ok, what := r.Server.Runtime(); !ok {
 		out.Runtime = what

@@ -87,6 +87,7 @@ type view struct {
 	p     access.Principal
 	now   int64
 	aside func() setAside
+	next  map[string]id.Job // the first waiting job of partitions, once somebody asked
 }
 
 // setAside is what open jobs have set aside, by account and by source.
@@ -98,7 +99,7 @@ type setAside struct {
 func (r *Reader) view(p access.Principal) view {
 	w := r.Worlds.World()
 	p.Now = max(r.Now(), w.Now)
-	return view{w, p, p.Now, sync.OnceValue(func() setAside { return asideOf(w) })}
+	return view{w, p, p.Now, sync.OnceValue(func() setAside { return asideOf(w) }), map[string]id.Job{}}
 }
 
 func asideOf(w *world.World) setAside {

@@ -84,10 +84,8 @@ func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
 	if !verdict.Admit {
 		out.Remedy = Remedy(admission.Remedy(view, req, verdict))
 	}
-	out.Priority = []v1.Factor{
-		{Name: "qos " + req.Subject.QoS.Name, Value: j.Priority - req.Subject.Partition.Priority - j.Spec.Priority},
-		{Name: "partition " + req.Subject.Partition.Name, Value: req.Subject.Partition.Priority},
-		{Name: "own", Value: j.Spec.Priority},
+	for _, f := range view.Factors(j) {
+		out.Priority = append(out.Priority, v1.Factor{Name: f.Name, Value: f.Points})
 	}
 	out.Holders = v.holders(verdict.Misfits)
 	out.Summary = summary(verdict, r.Server.Progress(j.ID))

@@ -18,7 +18,6 @@ func jobs() *relation[workload.Job] {
 		str("partition", func(r *row) *string { return &r.Spec.Partition }),
 		num("submitted", func(r *row) *int64 { return &r.Submitted }),
 		num("ended", func(r *row) *int64 { return &r.Ended }),
-		num("priority", func(r *row) *int64 { return &r.Priority }),
 		num("seq", func(r *row) *int64 { return &r.Seq }),
 		str("outcome", func(r *row) *codes.Outcome { return &r.Outcome }),
 		num("deposit", func(r *row) *money.Micros { return &r.Deposit }),
@@ -26,6 +25,8 @@ func jobs() *relation[workload.Job] {
 		num("returned", func(r *row) *money.Micros { return &r.Returned }),
 		doc("spec", func(r *row) *workload.Spec { return &r.Spec }),
 		body(
+			attr[row]{"pinned", func(r *row) any { return &r.Pinned }},
+			attr[row]{"pin", func(r *row) any { return &r.Pin }},
 			attr[row]{"path", func(r *row) any { return &r.Path }},
 			attr[row]{"message", func(r *row) any { return &r.Message }},
 			attr[row]{"attempt", func(r *row) any { return &r.Attempt }},

@@ -53,3 +53,34 @@ func (s Set[K]) Rank(k K) int {
 	}
 	return lo
 }
+
+// Get returns the element that is neither less nor greater than k.
+func (s Set[K]) Get(k K) (K, bool) { return s.t.Get(k) }
+
+// At returns the i-th element, from 0.
+func (s Set[K]) At(i int) (K, bool) { return s.t.GetAt(i) }
+
+// Cursor walks through a set that isn't changed meanwhile, where many are walked
+// through side by side.
+type Cursor[K any] struct {
+	it     btree.IterG[K]
+	at, ok bool // it stands at an element that Next hasn't returned
+}
+
+// Seek returns a cursor whose first Next is the first element that isn't less than k.
+func (s Set[K]) Seek(k K) *Cursor[K] {
+	c := &Cursor[K]{it: s.t.Iter(), at: true}
+	c.ok = c.it.Seek(k)
+	return c
+}
+
+// Next goes on to the next element and returns it.
+func (c *Cursor[K]) Next() (k K, ok bool) {
+	if !c.at {
+		c.ok = c.ok && c.it.Next()
+	}
+	if c.at = false; !c.ok {
+		return k, false
+	}
+	return c.it.Item(), true
+}

@@ -71,6 +71,39 @@ func TestSetRank(t *testing.T) {
 	})
 }
 
+// Get, At and Seek agree with the elements in order.
+func TestSetInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.SliceOfDistinct(rapid.IntRange(0, 300), func(n int) int { return n }).Draw(t, "elements")
+		s := NewSet(func(a, b int) bool { return a < b })
+		for _, k := range in {
+			s.Add(k)
+		}
+		slices.Sort(in)
+		for i, k := range in {
+			if got, ok := s.At(i); !ok || got != k {
+				t.Fatalf("element %d is %d, want %d", i, got, k)
+			}
+		}
+		k := rapid.IntRange(0, 300).Draw(t, "k")
+		from, found := slices.BinarySearch(in, k)
+		if got, ok := s.Get(k); ok != found || ok && got != k {
+			t.Fatalf("%d: %d, %v", k, got, ok)
+		}
+		var rest []int
+		c := s.Seek(k)
+		for e, ok := c.Next(); ok; e, ok = c.Next() {
+			rest = append(rest, e)
+		}
+		if !slices.Equal(rest, in[from:]) {
+			t.Fatalf("from %d: %v of %v", k, rest, in)
+		}
+		if _, ok := c.Next(); ok {
+			t.Fatal("there is more after the end")
+		}
+	})
+}
+
 func TestPairOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(0, 1<<62)

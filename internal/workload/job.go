@@ -75,7 +75,8 @@ type Job struct {
 	Spec      Spec
 	State     JobState
 	Submitted int64 // ns
-	Priority  int64 // effective: QoS + the job's own
+	Pinned    bool  // an operator has fixed its priority:
+	Pin       int64 // points
 	Message   string
 	Seq       int64 // log row of the last change
 

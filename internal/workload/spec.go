@@ -64,7 +64,6 @@ type Demand struct {
 	Where     string // constraint on the node's labels
 	Wall      int64  // ns
 	Grace     int64  // ns
-	Priority  int64
 }
 
 // Demand returns what the job needs.
@@ -72,6 +71,6 @@ func (j *Job) Demand() Demand {
 	return Demand{
 		Job: j.ID, User: j.User, Account: j.Account, Path: j.Path, Partition: j.Spec.Partition, QoS: j.Spec.QoS,
 		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
-		Wall: j.Spec.Time, Grace: j.Spec.Grace, Priority: j.Priority,
+		Wall: j.Spec.Time, Grace: j.Spec.Grace,
 	}
 }

@@ -27,7 +27,8 @@ func (Counted) workload()    {}
 type State struct {
 	Jobs    table.Table[id.Job, *Job]
 	Active  table.Table[id.Job, *Job] // those that hold an allocation
-	Pending table.Set[Pending]        // those that wait, in queue order
+	pending table.Set[waiting]        // those that wait, by lane, then age
+	lanes   table.Table[string, lane] // by Key
 	claims  table.Table[id.Job, *Job] // those that wait and have a Claim
 	ofUser  table.Table[string, id.Job]
 
@@ -35,33 +36,13 @@ type State struct {
 	lastRefusal id.Refusal
 }
 
-// Pending is a waiting job's place: partition, then priority, then age.
-type Pending struct {
-	Partition string
-	Priority  int64
-	Submitted int64
-	Job       id.Job
-}
-
-func (a Pending) before(b Pending) bool {
-	switch {
-	case a.Partition != b.Partition:
-		return a.Partition < b.Partition
-	case a.Priority != b.Priority:
-		return a.Priority > b.Priority
-	case a.Submitted != b.Submitted:
-		return a.Submitted < b.Submitted
-	}
-	return a.Job < b.Job
-}
-
 // NewState returns an empty state.
-func NewState() State { return State{Pending: table.NewSet(Pending.before)} }
+func NewState() State { return State{pending: table.NewSet(waiting.before)} }
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
 	return State{
-		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), Pending: s.Pending.Copy(), claims: s.claims.Copy(), ofUser: s.ofUser.Copy(),
+		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), pending: s.pending.Copy(), lanes: s.lanes.Copy(), claims: s.claims.Copy(), ofUser: s.ofUser.Copy(),
 		lastJob: s.lastJob, lastRefusal: s.lastRefusal,
 	}
 }
@@ -83,7 +64,7 @@ func (s *State) put(j *Job) (before *Job) {
 	before, _ = s.Jobs.Get(j.ID)
 	if before != nil {
 		if before.waits() {
-			s.Pending.Remove(before.Place())
+			s.dequeue(before)
 		}
 		s.Active.Delete(j.ID)
 		s.claims.Delete(j.ID)
@@ -97,7 +78,7 @@ func (s *State) put(j *Job) (before *Job) {
 	s.Jobs.Set(j.ID, j)
 	s.ofUser.Set(userKey(j.User, j.ID), j.ID)
 	if j.waits() {
-		s.Pending.Add(j.Place())
+		s.enqueue(j)
 		if j.Claim != 0 {
 			s.claims.Set(j.ID, j)
 		}
@@ -109,11 +90,6 @@ func (s *State) put(j *Job) (before *Job) {
 }
 
 func (j *Job) waits() bool { return j.State == Queued }
-
-// Place is the job's place in the waiting line.
-func (j *Job) Place() Pending {
-	return Pending{Partition: j.Spec.Partition, Priority: j.Priority, Submitted: j.Submitted, Job: j.ID}
-}
 
 // NextJob and NextRefusal are the next ids.
 func (s *State) NextJob() id.Job { return s.lastJob + 1 }
@@ -140,26 +116,6 @@ func (s *State) Claims(partition string) []*Job {
 		}
 	}
 	return out
-}
-
-// Queue yields the waiting jobs of a partition in order.
-func (s *State) Queue(partition string) func(yield func(*Job) bool) {
-	return func(yield func(*Job) bool) {
-		for p := range s.Pending.From(Pending{Partition: partition, Priority: 1<<63 - 1}) {
-			if p.Partition != partition {
-				return
-			}
-			if j, ok := s.Jobs.Get(p.Job); ok && !yield(j) {
-				return
-			}
-		}
-	}
-}
-
-// Ahead is how many jobs of the partition come before p in the queue.
-func (s *State) Ahead(p Pending) int64 {
-	first := s.Pending.Rank(Pending{Partition: p.Partition, Priority: 1<<63 - 1})
-	return int64(s.Pending.Rank(p) - first)
 }
 
 // OfUser yields a user's live jobs by id.

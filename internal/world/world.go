@@ -59,12 +59,13 @@ type Site struct {
 	Instance   string   // UUID
 	MountRoots []string // host paths below which binds are allowed; "~" is the user's home
 	PlanDepth  int      // so many waiting jobs get a promised start
-	MaxGrace   int64    // ns
-	DefCPU     int64    // what a job gets that names no amount: milli-cores,
-	DefMem     int64    // bytes,
-	DefWall    int64    // and ns
-	NeedUID    bool     // programs run as Unix users: one without a uid can't submit
-	Mixed      bool     // a job's devices may be of several models
+	Weights    admission.Weights
+	MaxGrace   int64 // ns
+	DefCPU     int64 // what a job gets that names no amount: milli-cores,
+	DefMem     int64 // bytes,
+	DefWall    int64 // and ns
+	NeedUID    bool  // programs run as Unix users: one without a uid can't submit
+	Mixed      bool  // a job's devices may be of several models
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -129,10 +130,10 @@ func (w *World) derive(before, after *workload.Job) {
 	}
 	w.Limits.Count(whoOf(after), w.demandOf(after), +1)
 	if before != nil && before.State == workload.Queued {
-		w.Placement.Backlog.Remove(before.Spec.Partition, before.Priority, placement.ShapeOf(before.Demand()))
+		w.Placement.Backlog.Remove(before.LaneOf().Key(), placement.ShapeOf(before.Demand()))
 	}
 	if after.State == workload.Queued {
-		w.Placement.Backlog.Add(after.Spec.Partition, after.Priority, placement.ShapeOf(after.Demand()))
+		w.Placement.Backlog.Add(after.LaneOf().Key(), placement.ShapeOf(after.Demand()))
 	}
 	if workload.RulesOf(after.State).Running {
 		w.Placement.Hold(holdOf(after))
@@ -239,6 +240,7 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: max(now, w.Now), Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits,
-		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
+		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
 	}
 }

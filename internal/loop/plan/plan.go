@@ -78,7 +78,7 @@ func (p *Planner) Run(ctx context.Context) {
 func (p *Planner) Pass(ctx context.Context) error {
 	w := p.cfg.Port.World()
 	now, ok := p.cfg.Port.Now()
-	if !ok || w.Workload.Pending.Len() == 0 {
+	if !ok || w.Workload.Waiting() == 0 {
 		return nil
 	}
 	view := w.View(now)
@@ -103,8 +103,11 @@ func (p *Planner) Pass(ctx context.Context) error {
 			return view.YieldTo(j)
 		},
 	}
+	order := view.Order()
 	for name, part := range w.Catalog.Partitions.All() {
-		in.Lanes = append(in.Lanes, placement.Lane{Partition: part, Queue: w.Workload.Queue(name), Claims: w.Workload.Claims(name)})
+		in.Lanes = append(in.Lanes, placement.Lane{
+			Partition: part, Queue: w.Workload.Queue(order, name), Claims: w.Workload.Claims(name),
+		})
 	}
 	begun := time.Now()
 	planned := placement.Plan(in)
