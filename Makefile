@@ -42,7 +42,7 @@ fuzz: ## run every fuzz function for FUZZTIME (10s)
 	@hack/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## measure, with crictl beside
+bench: ## measure, with crictl and Slurm beside
 	@hack/setup --bench
 	@$(MAKE) --no-print-directory build images
 	@hack/bench

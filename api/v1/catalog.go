@@ -13,6 +13,8 @@ type Partition struct {
 	Accounts    []string `json:"accounts,omitempty" doc:"these and those below them may use it"`
 	Deny        []string `json:"deny,omitempty" doc:"these and those below them may not"`
 	QoS         []string `json:"qos,omitempty" doc:"that its jobs may have; absent: any"`
+	// ShareDevices says that jobs may have parts of devices.
+	ShareDevices bool `json:"share_devices,omitempty" doc:"jobs may have parts of devices"`
 }
 
 // PartitionPatch changes a partition; what is absent stays, an empty list is
@@ -25,6 +27,8 @@ type PartitionPatch struct {
 	Accounts    *[]string `json:"accounts,omitempty" doc:"these and those below them may use it"`
 	Deny        *[]string `json:"deny,omitempty" doc:"these and those below them may not"`
 	QoS         *[]string `json:"qos,omitempty" doc:"that its jobs may have"`
+	// ShareDevices lets jobs have parts of devices.
+	ShareDevices *bool `json:"share_devices,omitempty" doc:"jobs may have parts of devices"`
 }
 
 // NewPartition makes a partition.
@@ -50,7 +54,7 @@ type QoS struct {
 	Busy        string   `json:"busy" doc:"queue: a job that can't start waits; refuse: it is refused at once"`
 	Preempts    []string `json:"preempts,omitempty" doc:"QoS whose running jobs may be stopped to make room for one of this"`
 
-	Exempt        bool     `json:"exempt,omitempty" doc:"its jobs are never preempted"`
+	Exempt        bool     `json:"exempt,omitempty" doc:"its jobs are never preempted, but for what they have borrowed from a share"`
 	MinRun        Quantity `json:"min_run,omitempty" doc:"its jobs run at least so long before they are"`
 	PreemptSignal string   `json:"preempt_signal" doc:"what a job is told it with"`
 	PreemptGrace  Quantity `json:"preempt_grace,omitempty" doc:"from that signal to SIGKILL; absent: the job's own grace"`
@@ -71,7 +75,7 @@ type QoSPatch struct {
 	Busy        *string   `json:"busy,omitempty" doc:"queue or refuse"`
 	Preempts    *[]string `json:"preempts,omitempty" doc:"QoS of lower priority whose running jobs may be stopped to make room"`
 
-	Exempt        *bool     `json:"exempt,omitempty" doc:"its jobs are never preempted"`
+	Exempt        *bool     `json:"exempt,omitempty" doc:"its jobs are never preempted, but for what they have borrowed from a share"`
 	MinRun        *Quantity `json:"min_run,omitempty" doc:"its jobs run at least so long before they are"`
 	PreemptSignal *string   `json:"preempt_signal,omitempty" doc:"what a job is told it with, e.g. TERM or USR1"`
 	PreemptGrace  *Quantity `json:"preempt_grace,omitempty" doc:"from that signal to SIGKILL; 0: the job's own grace"`

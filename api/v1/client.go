@@ -19,6 +19,7 @@ import (
 // Bounds of what the client reads into memory from one answer.
 const (
 	maxAnswer  = 256 << 20
+	maxGrow    = 4 << 20 // what an answer is believed to be before it has come
 	maxProblem = 1 << 20
 )
 
@@ -150,25 +151,46 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return err
 	}
-	defer drain(resp.Body)
 	if out == nil {
+		drain(resp.Body)
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if isCut(err) {
-			return c.noAnswer(err, true)
-		}
-		return &Problem{
-			Title:  "Unreadable answer",
-			Status: resp.StatusCode,
-			Code:   string(codes.Internal),
-			Detail: fmt.Sprintf("%s %s: the answer isn't what this client expects: %v", method, path, err),
-		}
+	return c.read(ctx, resp, out)
+}
+
+// read decodes the answer to a call into out.
+func (c *Client) read(ctx context.Context, resp *http.Response, out any) error {
+	defer drain(resp.Body)
+	var body bytes.Buffer
+	body.Grow(int(min(max(resp.ContentLength, 0), maxGrow)) + bytes.MinRead)
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		err = decode(body.Bytes(), out)
 	}
-	return nil
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case isCut(err):
+		return c.noAnswer(err, true)
+	}
+	return &Problem{
+		Title:  "Unreadable answer",
+		Status: resp.StatusCode,
+		Code:   string(codes.Internal),
+		Detail: fmt.Sprintf("%s %s: the answer isn't what this client expects: %v", resp.Request.Method, resp.Request.URL.Path, err),
+	}
+}
+
+// decode reads a JSON value; of one that isn't whole it says that its end is missing.
+func decode(b []byte, out any) error {
+	err := json.Unmarshal(b, out)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset == int64(len(b)) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // send returns the response of a successful call; the caller closes its body.

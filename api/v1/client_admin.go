@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
 	"net/url"
 )
@@ -17,20 +16,9 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return fetch[Status](ctx, c, "/v1/status")
 }
 
-// all goes through every page of a list.
-func all[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
-	return pages("", func(cursor string) (*Page[T], error) {
-		q := maps.Clone(query)
-		if cursor != "" {
-			q.Set("cursor", cursor)
-		}
-		return list[T](ctx, c, path, q)
-	})
-}
-
 // Accounts goes through the accounts that the caller may see.
 func (c *Client) Accounts(ctx context.Context) iter.Seq2[Account, error] {
-	return all[Account](ctx, c, "/v1/accounts", url.Values{})
+	return pages[Account](ctx, c, "/v1/accounts", url.Values{})
 }
 
 // Account returns an account with its members, balance, use and grants.
@@ -61,20 +49,37 @@ func memberPath(account, user string) (string, error) {
 	return "/v1/accounts/" + a + "/members/" + u, nil
 }
 
-// SetMember makes a user a member of an account, or changes the member's role.
-func (c *Client) SetMember(ctx context.Context, account, user, role string) (*Member, error) {
+// MoveAccount puts an account, with all below it, under another one.
+func (c *Client) MoveAccount(ctx context.Context, name string, req MoveRequest) (*Moved, error) {
+	return postTo[Moved](ctx, c, "account", name, "/v1/accounts/%s/move", req)
+}
+
+// RemoveAccount removes an account that nothing needs any more; expire says that what
+// is left of its grants goes with it.
+func (c *Client) RemoveAccount(ctx context.Context, name string, expire bool) error {
+	q := url.Values{}
+	if expire {
+		q.Set("expire", "true")
+	}
+	return named(ctx, c, http.MethodDelete, "account", name, "/v1/accounts/%s", q, nil, nil)
+}
+
+// SetMember makes a user a member of an account, or changes the membership.
+func (c *Client) SetMember(ctx context.Context, account, user string, req MemberRequest) (*Member, error) {
 	path, err := memberPath(account, user)
 	if err != nil {
 		return nil, err
 	}
 	out := new(Member)
-	body := struct {
-		Role string `json:"role"`
-	}{role}
-	if err := c.call(ctx, http.MethodPut, path, nil, body, out); err != nil {
+	if err := c.call(ctx, http.MethodPut, path, nil, req, out); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// ImportMembers makes the members of an account those of a table.
+func (c *Client) ImportMembers(ctx context.Context, account string, req ImportRequest, opts ...Option) (*Import, error) {
+	return postTo[Import](ctx, c, "account", account, "/v1/accounts/%s/import", req, opts...)
 }
 
 // RemoveMember ends a user's membership in an account.
@@ -92,9 +97,19 @@ func (c *Client) Statement(ctx context.Context, account, period string) (*Statem
 	return get[Statement](ctx, c, "account", account, "/v1/accounts/%s/statement", values("period", period))
 }
 
+// FairShare is the tree of shares as far as the caller may see it; of is an account or
+// a user, with what is above and below, or "" for everything.
+func (c *Client) FairShare(ctx context.Context, of string) (*FairShare, error) {
+	out := new(FairShare)
+	if err := c.call(ctx, http.MethodGet, "/v1/fairshare", values("of", of), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Users goes through the users that the caller may see.
 func (c *Client) Users(ctx context.Context) iter.Seq2[User, error] {
-	return all[User](ctx, c, "/v1/users", url.Values{})
+	return pages[User](ctx, c, "/v1/users", url.Values{})
 }
 
 // User returns a user.
@@ -112,6 +127,11 @@ func (c *Client) SetUser(ctx context.Context, name string, p UserPatch) (*User, 
 	return patch[User](ctx, c, "user", name, "/v1/users/%s", p)
 }
 
+// RetireUser lets a user go for good; the name becomes free.
+func (c *Client) RetireUser(ctx context.Context, name string, req RetireRequest) (*Retired, error) {
+	return postTo[Retired](ctx, c, "user", name, "/v1/users/%s/retire", req)
+}
+
 // AddToken makes a personal token. Its secret is in this answer only.
 func (c *Client) AddToken(ctx context.Context, user string, req TokenRequest, opts ...Option) (*Token, error) {
 	return postTo[Token](ctx, c, "user", user, "/v1/users/%s/tokens", req, opts...)
@@ -123,7 +143,7 @@ func (c *Client) Tokens(ctx context.Context, user string) iter.Seq2[Token, error
 	if err != nil {
 		return func(yield func(Token, error) bool) { yield(Token{}, err) }
 	}
-	return all[Token](ctx, c, "/v1/users/"+seg+"/tokens", url.Values{})
+	return pages[Token](ctx, c, "/v1/users/"+seg+"/tokens", url.Values{})
 }
 
 // RevokeToken ends a token at once.
@@ -139,10 +159,57 @@ func (c *Client) RevokeToken(ctx context.Context, user, id string) error {
 	return c.call(ctx, http.MethodDelete, fmt.Sprintf("/v1/users/%s/tokens/%s", u, t), nil, nil, nil)
 }
 
+// Login opens a session by a password. Its secret is in this answer only; a Client
+// with it as its Token acts as the user.
+func (c *Client) Login(ctx context.Context, req LoginRequest) (*Session, error) {
+	return post[Session](ctx, c, "/v1/login", req)
+}
+
+// Logout ends the session that the client's token is the secret of.
+func (c *Client) Logout(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/logout", nil, nil, nil)
+}
+
+// Sessions goes through a user's open sessions.
+func (c *Client) Sessions(ctx context.Context, user string) iter.Seq2[Session, error] {
+	seg, err := segment("user", user)
+	if err != nil {
+		return func(yield func(Session, error) bool) { yield(Session{}, err) }
+	}
+	return pages[Session](ctx, c, "/v1/users/"+seg+"/sessions", url.Values{})
+}
+
+// RevokeSession ends a session at once.
+func (c *Client) RevokeSession(ctx context.Context, user, id string) error {
+	u, err := segment("user", user)
+	if err != nil {
+		return err
+	}
+	s, err := segment("session", id)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodDelete, fmt.Sprintf("/v1/users/%s/sessions/%s", u, s), nil, nil, nil)
+}
+
+// RevokeSessions ends all of a user's sessions but the client's own.
+func (c *Client) RevokeSessions(ctx context.Context, user string) error {
+	return named(ctx, c, http.MethodDelete, "user", user, "/v1/users/%s/sessions", nil, nil, nil)
+}
+
+// SetPassword sets or removes a user's password and ends the user's other sessions.
+func (c *Client) SetPassword(ctx context.Context, user string, p PasswordChange) (*PasswordChanged, error) {
+	out := new(PasswordChanged)
+	if err := named(ctx, c, http.MethodPut, "user", user, "/v1/users/%s/password", nil, p, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Grants goes through the grants of an account; "" is every account that the
 // caller may see.
 func (c *Client) Grants(ctx context.Context, account string) iter.Seq2[Grant, error] {
-	return all[Grant](ctx, c, "/v1/grants", values("account", account))
+	return pages[Grant](ctx, c, "/v1/grants", values("account", account))
 }
 
 // AddGrant gives credits to an account.
@@ -152,7 +219,7 @@ func (c *Client) AddGrant(ctx context.Context, g Grant, opts ...Option) (*Grant,
 
 // Prices goes through the versions of the price book.
 func (c *Client) Prices(ctx context.Context) iter.Seq2[PriceVersion, error] {
-	return all[PriceVersion](ctx, c, "/v1/prices", url.Values{})
+	return pages[PriceVersion](ctx, c, "/v1/prices", url.Values{})
 }
 
 // SetPrice publishes a version of the price book.
@@ -160,20 +227,40 @@ func (c *Client) SetPrice(ctx context.Context, p PriceVersion, opts ...Option) (
 	return post[PriceVersion](ctx, c, "/v1/prices", p, opts...)
 }
 
-// Limits goes through all limits, or with an account or a user through those
-// that bind them, including the ancestors'.
-func (c *Client) Limits(ctx context.Context, account, user string) iter.Seq2[LimitUse, error] {
-	return all[LimitUse](ctx, c, "/v1/limits", values("account", account, "user", user))
+// LimitQuery says whose limits are asked for: those that bind jobs of the account, of
+// the user, in the partition, with the QoS. Nothing named is every limit.
+type LimitQuery struct{ Account, User, Partition, QoS string }
+
+// Limits goes through all limits, or through those that bind somebody, including the
+// ancestors' and what comes from defaults, partitions and QoS.
+func (c *Client) Limits(ctx context.Context, q LimitQuery) iter.Seq2[LimitUse, error] {
+	return pages[LimitUse](ctx, c, "/v1/limits", values("account", q.Account, "user", q.User, "partition", q.Partition, "qos", q.QoS))
 }
 
 // SetLimit sets a limit; it replaces one of the same scope and resource.
-func (c *Client) SetLimit(ctx context.Context, l Limit, opts ...Option) (*Limit, error) {
-	return post[Limit](ctx, c, "/v1/limits", l, opts...)
+func (c *Client) SetLimit(ctx context.Context, l Limit, opts ...Option) (*LimitUse, error) {
+	return post[LimitUse](ctx, c, "/v1/limits", l, opts...)
 }
 
 // RemoveLimit removes a limit.
 func (c *Client) RemoveLimit(ctx context.Context, id string) error {
 	return named(ctx, c, http.MethodDelete, "limit", id, "/v1/limits/%s", nil, nil, nil)
+}
+
+// Shares goes through the shares that you may see, or those above, of and below an account, in one
+// partition or in all.
+func (c *Client) Shares(ctx context.Context, account, partition string) iter.Seq2[ShareUse, error] {
+	return pages[ShareUse](ctx, c, "/v1/shares", values("account", account, "partition", partition))
+}
+
+// SetShare sets an account's share; it replaces the one of the same resource and partition.
+func (c *Client) SetShare(ctx context.Context, s Share, opts ...Option) (*ShareUse, error) {
+	return post[ShareUse](ctx, c, "/v1/shares", s, opts...)
+}
+
+// RemoveShare removes a share.
+func (c *Client) RemoveShare(ctx context.Context, id string) error {
+	return named(ctx, c, http.MethodDelete, "share", id, "/v1/shares/%s", nil, nil, nil)
 }
 
 // VerifyLedger checks the ledger against everything else.
@@ -190,12 +277,12 @@ type TransferQuery struct {
 
 // Transfers goes through postings.
 func (c *Client) Transfers(ctx context.Context, q TransferQuery) iter.Seq2[Transfer, error] {
-	return all[Transfer](ctx, c, "/v1/ledger/transfers", values("ledger", q.Ledger, "job", q.Job, "limit", count(q.Limit)))
+	return pages[Transfer](ctx, c, "/v1/ledger/transfers", values("ledger", q.Ledger, "job", q.Job, "limit", count(q.Limit)))
 }
 
 // Nodes goes through the nodes with their devices.
 func (c *Client) Nodes(ctx context.Context) iter.Seq2[Node, error] {
-	return all[Node](ctx, c, "/v1/nodes", url.Values{})
+	return pages[Node](ctx, c, "/v1/nodes", url.Values{})
 }
 
 // Drain takes a node out of use: what runs there goes on, nothing new starts.
@@ -215,7 +302,7 @@ func (c *Client) Resume(ctx context.Context, node string) (*Node, error) {
 
 // Maintenances goes through the maintenance windows.
 func (c *Client) Maintenances(ctx context.Context) iter.Seq2[Maintenance, error] {
-	return all[Maintenance](ctx, c, "/v1/maintenance", url.Values{})
+	return pages[Maintenance](ctx, c, "/v1/maintenance", url.Values{})
 }
 
 // AddMaintenance plans a maintenance window.

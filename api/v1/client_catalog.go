@@ -9,7 +9,7 @@ import (
 
 // Partitions goes through the partitions.
 func (c *Client) Partitions(ctx context.Context) iter.Seq2[Partition, error] {
-	return all[Partition](ctx, c, "/v1/partitions", url.Values{})
+	return pages[Partition](ctx, c, "/v1/partitions", url.Values{})
 }
 
 // Partition returns a partition.
@@ -34,7 +34,7 @@ func (c *Client) RemovePartition(ctx context.Context, name string) error {
 
 // QoSList goes through the qualities of service.
 func (c *Client) QoSList(ctx context.Context) iter.Seq2[QoS, error] {
-	return all[QoS](ctx, c, "/v1/qos", url.Values{})
+	return pages[QoS](ctx, c, "/v1/qos", url.Values{})
 }
 
 // QoS returns a quality of service.

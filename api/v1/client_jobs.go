@@ -36,10 +36,33 @@ func (c *Client) Stop(ctx context.Context, id string, req StopRequest, opts ...O
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/stop", req, opts...)
 }
 
+// Hold keeps a waiting job from starting until it is released.
+func (c *Client) Hold(ctx context.Context, id string) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/hold", nil)
+}
+
+// Release takes a hold off a job.
+func (c *Client) Release(ctx context.Context, id string) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/release", nil)
+}
+
+// Requeue stops a running job and has it wait again.
+func (c *Client) Requeue(ctx context.Context, id string, req RequeueRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/requeue", req, opts...)
+}
+
+// Prioritize fixes a job's priority, or lets it follow from the job again.
+func (c *Client) Prioritize(ctx context.Context, id string, req PriorityRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/priority", req, opts...)
+}
+
 // Clone submits a job again, or a refused request, with changes.
 func (c *Client) Clone(ctx context.Context, id string, req CloneRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/clone", req, opts...)
 }
+
+// MaxPage is the most items that a page may have.
+const MaxPage = 1000
 
 // JobQuery selects jobs. The zero value selects the caller's own that haven't
 // ended. Its texts are lists separated by commas: a job that is in the list of each
@@ -55,6 +78,8 @@ type JobQuery struct {
 	Node      string    // of the last attempt
 	From      time.Time // only jobs that hadn't ended by then
 	To        time.Time // only jobs submitted before then
+	Elements  bool      // elements of arrays that have started, too
+	View      string    // "brief": only what a list shows, for long lists
 	Limit     int       // jobs per page; 0 is the server's default
 	Cursor    string    // where the page begins
 }
@@ -62,7 +87,15 @@ type JobQuery struct {
 func (q JobQuery) values() url.Values {
 	return values("id", q.ID, "account", q.Account, "user", q.User, "state", q.State, "name", q.Name,
 		"partition", q.Partition, "qos", q.QoS, "node", q.Node, "from", instant(q.From), "to", instant(q.To),
-		"limit", count(q.Limit), "cursor", q.Cursor)
+		"limit", count(q.Limit), "cursor", q.Cursor, "elements", yes(q.Elements), "view", q.View)
+}
+
+// yes is a parameter that is true or left out.
+func yes(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
 }
 
 func instant(t time.Time) string {
@@ -80,10 +113,7 @@ func (c *Client) JobPage(ctx context.Context, q JobQuery) (*Page[Job], error) {
 // Jobs goes through all jobs that q selects, fetching pages as it goes. After an
 // error it ends.
 func (c *Client) Jobs(ctx context.Context, q JobQuery) iter.Seq2[Job, error] {
-	return pages(q.Cursor, func(cursor string) (*Page[Job], error) {
-		q.Cursor = cursor
-		return c.JobPage(ctx, q)
-	})
+	return pages[Job](ctx, c, "/v1/jobs", q.values())
 }
 
 // Until is a state to wait for.
@@ -112,15 +142,34 @@ type WaitOptions struct {
 
 // Wait waits until the job has reached or passed the state and returns it then.
 func (c *Client) Wait(ctx context.Context, id string, until Until, opt WaitOptions) (*Job, error) {
+	return await(ctx, c, opt, waiting[Job]{
+		ask: func(ctx context.Context, poll time.Duration) (*Job, error) {
+			return get[Job](ctx, c, "job", id, "/v1/jobs/%s", values("wait", string(until), "timeout", poll.String()))
+		},
+		reached: func(j *Job) bool { return j.reached(until) },
+		poll:    opt.Poll, each: opt.Each,
+	})
+}
+
+// waiting is what await asks for, and until when.
+type waiting[T any] struct {
+	ask     func(ctx context.Context, poll time.Duration) (*T, error) // answered within poll
+	reached func(*T) bool
+	poll    func(last *T) time.Duration // nil: a minute
+	each    func(*T)                    // nil: nobody looks
+}
+
+// await asks until what is waited for has been reached.
+func await[T any](ctx context.Context, c *Client, opt WaitOptions, w waiting[T]) (*T, error) {
 	r := retrier{window: opt.Window}
-	var last *Job
+	var last *T
 	for {
 		poll := time.Minute
-		if opt.Poll != nil {
-			poll = opt.Poll(last)
+		if w.poll != nil {
+			poll = w.poll(last)
 		}
 		begin := time.Now()
-		job, err := c.waitOnce(ctx, id, until, poll)
+		got, err := once(ctx, c, poll, w.ask)
 		if err != nil {
 			first := r.since.IsZero()
 			if err = r.next(ctx, err); err != errAgain {
@@ -132,12 +181,12 @@ func (c *Client) Wait(ctx context.Context, id string, until Until, opt WaitOptio
 			continue
 		}
 		r.ok()
-		last = job
-		if opt.Each != nil {
-			opt.Each(job)
+		last = got
+		if w.each != nil {
+			w.each(got)
 		}
-		if job.reached(until) {
-			return job, nil
+		if w.reached(got) {
+			return got, nil
 		}
 		// A server that doesn't wait must not be asked without a pause.
 		if early := poll - time.Since(begin); early > poll/2 {
@@ -148,16 +197,16 @@ func (c *Client) Wait(ctx context.Context, id string, until Until, opt WaitOptio
 	}
 }
 
-func (c *Client) waitOnce(ctx context.Context, id string, until Until, poll time.Duration) (*Job, error) {
-	// A server that hangs must not hang its clients: a little after it should
-	// have answered, the request counts as lost.
-	once, cancel := context.WithTimeout(ctx, poll+15*time.Second)
+// once asks one time. A server that hangs must not hang its clients: a little after it
+// should have answered, the request counts as lost.
+func once[T any](ctx context.Context, c *Client, poll time.Duration, ask func(context.Context, time.Duration) (*T, error)) (*T, error) {
+	bounded, cancel := context.WithTimeout(ctx, poll+15*time.Second)
 	defer cancel()
-	job, err := get[Job](once, c, "job", id, "/v1/jobs/%s", values("wait", string(until), "timeout", poll.String()))
-	if err != nil && once.Err() != nil && ctx.Err() == nil {
+	got, err := ask(bounded, poll)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, c.noAnswer(err, true)
 	}
-	return job, err
+	return got, err
 }
 
 // reached tells whether the job is in the state or past it.

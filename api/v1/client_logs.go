@@ -131,6 +131,7 @@ type LogQuery struct {
 	Tail    int       // only the last lines; 0 is all
 	Since   time.Time // only from then on
 	Attempt int       // 0 is every attempt's
+	Step    int       // a further step's; 0 is the primary's
 	// Window is how long FollowLogs lets the server be away.
 	Window time.Duration
 }
@@ -141,7 +142,7 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery) (*LogReader, e
 	if err != nil {
 		return nil, err
 	}
-	v := values("tail", count(q.Tail), "attempt", count(q.Attempt))
+	v := values("tail", count(q.Tail), "attempt", count(q.Attempt), "step", count(q.Step))
 	if q.Follow {
 		v.Set("follow", strconv.FormatBool(true))
 	}

@@ -130,6 +130,7 @@ type ExecResult struct {
 // ExecOptions says what to run in a job and where its streams go. A nil Stdin is
 // an empty one; a nil Stdout or Stderr is thrown away.
 type ExecOptions struct {
+	Step   int // in which; 0 is the primary
 	Args   []string
 	TTY    bool
 	Size   TerminalSize
@@ -147,6 +148,9 @@ func (c *Client) Exec(ctx context.Context, id string, opt ExecOptions) (int, err
 		return 0, err
 	}
 	q := url.Values{"arg": opt.Args}
+	if opt.Step != 0 {
+		q.Set("step", strconv.Itoa(opt.Step))
+	}
 	if opt.TTY {
 		q.Set("tty", "true")
 		q.Set("cols", strconv.Itoa(opt.Size.Cols))

@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -79,6 +81,12 @@ func TestRoutes(t *testing.T) {
 			_, err := c.Stop(ctx, "1", StopRequest{Now: true})
 			return err
 		}, `POST /v1/jobs/1/stop {"now":true}`},
+		"prioritize": {func(ctx context.Context, c *Client) error {
+			n := int64(-5)
+			_, err := c.Prioritize(ctx, "1", PriorityRequest{Points: &n})
+			return err
+		}, `POST /v1/jobs/1/priority {"points":-5}`},
+		"fair share": {func(ctx context.Context, c *Client) error { _, err := c.FairShare(ctx, "nlp"); return err }, `GET /v1/fairshare?of=nlp`},
 		"clone": {func(ctx context.Context, c *Client) error {
 			_, err := c.Clone(ctx, "1", CloneRequest{Set: map[string]string{"gpu": "2"}})
 			return err
@@ -101,12 +109,15 @@ func TestRoutes(t *testing.T) {
 			_, err := c.SetAccount(ctx, "n", AccountPatch{Closed: &yes})
 			return err
 		}, `PATCH /v1/accounts/n {"closed":true}`},
-		"set member": {func(ctx context.Context, c *Client) error { _, err := c.SetMember(ctx, "n", "u", "owner"); return err }, `PUT /v1/accounts/n/members/u {"role":"owner"}`},
-		"rm member":  {func(ctx context.Context, c *Client) error { return c.RemoveMember(ctx, "n", "u") }, `DELETE /v1/accounts/n/members/u`},
-		"statement":  {func(ctx context.Context, c *Client) error { _, err := c.Statement(ctx, "n", "2026-11"); return err }, `GET /v1/accounts/n/statement?period=2026-11`},
-		"users":      {func(ctx context.Context, c *Client) error { _, err := Collect(c.Users(ctx)); return err }, `GET /v1/users`},
-		"user":       {func(ctx context.Context, c *Client) error { _, err := c.User(ctx, "u"); return err }, `GET /v1/users/u`},
-		"add user":   {func(ctx context.Context, c *Client) error { _, err := c.AddUser(ctx, User{Name: "u"}); return err }, `POST /v1/users {"name":"u"}`},
+		"set member": {func(ctx context.Context, c *Client) error {
+			_, err := c.SetMember(ctx, "n", "u", MemberRequest{Role: "owner"})
+			return err
+		}, `PUT /v1/accounts/n/members/u {"role":"owner"}`},
+		"rm member": {func(ctx context.Context, c *Client) error { return c.RemoveMember(ctx, "n", "u") }, `DELETE /v1/accounts/n/members/u`},
+		"statement": {func(ctx context.Context, c *Client) error { _, err := c.Statement(ctx, "n", "2026-11"); return err }, `GET /v1/accounts/n/statement?period=2026-11`},
+		"users":     {func(ctx context.Context, c *Client) error { _, err := Collect(c.Users(ctx)); return err }, `GET /v1/users`},
+		"user":      {func(ctx context.Context, c *Client) error { _, err := c.User(ctx, "u"); return err }, `GET /v1/users/u`},
+		"add user":  {func(ctx context.Context, c *Client) error { _, err := c.AddUser(ctx, User{Name: "u"}); return err }, `POST /v1/users {"name":"u"}`},
 		"set user": {func(ctx context.Context, c *Client) error {
 			_, err := c.SetUser(ctx, "u", UserPatch{Rebind: true})
 			return err
@@ -127,12 +138,24 @@ func TestRoutes(t *testing.T) {
 			_, err := c.SetPrice(ctx, PriceVersion{CPU: "1"})
 			return err
 		}, `POST /v1/prices {"cpu":"1"}`},
-		"limits": {func(ctx context.Context, c *Client) error { _, err := Collect(c.Limits(ctx, "n", "u")); return err }, `GET /v1/limits?account=n&user=u`},
+		"limits": {func(ctx context.Context, c *Client) error {
+			_, err := Collect(c.Limits(ctx, LimitQuery{Account: "n", User: "u", Partition: "p", QoS: "q"}))
+			return err
+		}, `GET /v1/limits?account=n&partition=p&qos=q&user=u`},
 		"set limit": {func(ctx context.Context, c *Client) error {
 			_, err := c.SetLimit(ctx, Limit{Account: "n", Resource: "gpu", Max: "4"})
 			return err
 		}, `POST /v1/limits {"account":"n","resource":"gpu","max":"4"}`},
 		"rm limit": {func(ctx context.Context, c *Client) error { return c.RemoveLimit(ctx, "3") }, `DELETE /v1/limits/3`},
+		"shares": {func(ctx context.Context, c *Client) error {
+			_, err := Collect(c.Shares(ctx, "n", "p"))
+			return err
+		}, `GET /v1/shares?account=n&partition=p`},
+		"set share": {func(ctx context.Context, c *Client) error {
+			_, err := c.SetShare(ctx, Share{Account: "n", Partition: "p", Resource: "gpu", Guaranteed: "4"})
+			return err
+		}, `POST /v1/shares {"account":"n","partition":"p","resource":"gpu","guaranteed":"4"}`},
+		"rm share": {func(ctx context.Context, c *Client) error { return c.RemoveShare(ctx, "3") }, `DELETE /v1/shares/3`},
 		"verify":   {func(ctx context.Context, c *Client) error { _, err := c.VerifyLedger(ctx); return err }, `GET /v1/ledger/verify`},
 		"transfers": {func(ctx context.Context, c *Client) error {
 			_, err := Collect(c.Transfers(ctx, TransferQuery{Ledger: "l", Job: "1", Limit: 9}))
@@ -153,8 +176,15 @@ func TestRoutes(t *testing.T) {
 			_, err := c.AddMaintenance(ctx, Maintenance{Node: "g"})
 			return err
 		}, `POST /v1/maintenance {"node":"g","from":"0001-01-01T00:00:00Z","to":"0001-01-01T00:00:00Z"}`},
-		"rm window":  {func(ctx context.Context, c *Client) error { return c.RemoveMaintenance(ctx, "3") }, `DELETE /v1/maintenance/3`},
-		"partitions": {func(ctx context.Context, c *Client) error { _, err := Collect(c.Partitions(ctx)); return err }, `GET /v1/partitions`},
+		"rm window":    {func(ctx context.Context, c *Client) error { return c.RemoveMaintenance(ctx, "3") }, `DELETE /v1/maintenance/3`},
+		"reservations": {func(ctx context.Context, c *Client) error { _, err := Collect(c.Reservations(ctx)); return err }, `GET /v1/reservations`},
+		"reservation":  {func(ctx context.Context, c *Client) error { _, err := c.Reservation(ctx, "r"); return err }, `GET /v1/reservations/r`},
+		"reserve": {func(ctx context.Context, c *Client) error {
+			_, err := c.AddReservation(ctx, NewReservation{Name: "r", Length: "1h"})
+			return err
+		}, `POST /v1/reservations {"name":"r","length":"1h"}`},
+		"rm reservation": {func(ctx context.Context, c *Client) error { return c.RemoveReservation(ctx, "r", "3") }, `DELETE /v1/reservations/r?window=3`},
+		"partitions":     {func(ctx context.Context, c *Client) error { _, err := Collect(c.Partitions(ctx)); return err }, `GET /v1/partitions`},
 	}
 	var got atomic.Value
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -352,6 +382,80 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesAhead: where an answer's header says where the next page is, that is asked for
+// while this one is still under way, but for the first. Nothing of one page is left in the
+// next.
+func TestPagesAhead(t *testing.T) {
+	const last = 4
+	var came [last + 2]chan struct{}
+	for i := range came {
+		came[i] = make(chan struct{})
+	}
+	given := make(chan int, last+1)
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+		if r.URL.Query().Get("user") != "*" {
+			t.Errorf("page %d: asked for %s", n, r.URL)
+		}
+		close(came[n])
+		p := Page[Job]{Items: []Job{{ID: strconv.Itoa(n)}}}
+		if n%2 == 0 {
+			p.Items[0].Message, p.Items[0].Started = "even", &time.Time{}
+		}
+		if n < last {
+			p.Next = strconv.Itoa(n + 1)
+			w.Header().Set("Link", "<?user=%2A&cursor="+p.Next+`>; rel="next"`)
+		}
+		w.(http.Flusher).Flush()
+		if 0 < n && n < last {
+			select {
+			case <-came[n+1]:
+			case <-r.Context().Done():
+				given <- n
+				return
+			}
+		}
+		_ = json.NewEncoder(w).Encode(p) // a client that gave up
+	})
+	n := 0
+	for j, err := range c.Jobs(t.Context(), JobQuery{User: "*"}) {
+		if err != nil || j.ID != strconv.Itoa(n) || (j.Message == "even") != (n%2 == 0) || (j.Started != nil) != (n%2 == 0) {
+			t.Fatalf("page %d: %+v %v", n, j, err)
+		}
+		n++
+	}
+	if n != last+1 {
+		t.Errorf("%d pages", n)
+	}
+	for i := range came {
+		came[i] = make(chan struct{})
+	}
+	for j := range c.Jobs(t.Context(), JobQuery{User: "*"}) {
+		if j.ID == "1" {
+			break
+		}
+	}
+	if <-given != 2 { // the page that was under way is given up
+		t.Error("another page than the third was given up")
+	}
+}
+
+func TestQuantityAsJSON(t *testing.T) {
+	for text, want := range map[string]Quantity{
+		`"64G"`: "64G", `"6\u0034G"`: "64G", `""`: "", ` "2h" `: "2h", `0.50`: "0.50", "\"\xff\"": "\ufffd", `"\"x"`: `"x`,
+	} {
+		var got Quantity
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %q, want %q: %v", text, got, want, err)
+		}
+	}
+	for _, text := range []string{`true`, `{}`, `"2`} {
+		if err := json.Unmarshal([]byte(text), new(Quantity)); err == nil {
+			t.Errorf("%s is an amount", text)
+		}
+	}
+}
+
 // TestPagesThatDoNotEnd: a server that repeats a cursor is asked no further.
 func TestPagesThatDoNotEnd(t *testing.T) {
 	var n atomic.Int32
@@ -446,15 +550,15 @@ func TestDiscoverToken(t *testing.T) {
 	}
 	env := map[string]string{"HOME": home}
 	get := func(k string) string { return env[k] }
-	if got := DiscoverToken(get); got != "from-file" {
+	if got := DiscoverToken(get, "http://a"); got != "from-file" {
 		t.Errorf("got %q", got)
 	}
 	env["CROFT_TOKEN"] = "from-env"
-	if got := DiscoverToken(get); got != "from-env" {
+	if got := DiscoverToken(get, "http://a"); got != "from-env" {
 		t.Errorf("got %q", got)
 	}
 	clear(env)
-	if got := DiscoverToken(get); got != "" {
+	if got := DiscoverToken(get, "http://a"); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Quantity is an amount as text. It may also be given as a JSON number.
@@ -19,7 +20,11 @@ type Quantity string
 // UnmarshalJSON accepts a string or a number, which keeps its own digits.
 func (q *Quantity) UnmarshalJSON(b []byte) error {
 	b = bytes.TrimSpace(b)
-	if len(b) > 0 && b[0] == '"' {
+	if len(b) > 1 && b[0] == '"' {
+		if text := b[1 : len(b)-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+			*q = Quantity(text) // as nearly always: there is nothing to decode
+			return nil
+		}
 		return json.Unmarshal(b, (*string)(q))
 	}
 	var n json.Number

@@ -4,27 +4,35 @@ import "time"
 
 // JobSpec is what a user asks for. Job files have the same fields.
 type JobSpec struct {
-	Name       string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
-	Kind       string            `json:"kind,omitempty" doc:"container (default)"`
-	Account    string            `json:"account,omitempty" doc:"who pays; by default your only account"`
-	Partition  string            `json:"partition,omitempty"`
-	QoS        string            `json:"qos,omitempty"`
-	Image      string            `json:"image" doc:"image reference"`
-	Command    []string          `json:"command,omitempty" doc:"by default the image's own"`
-	Env        map[string]string `json:"env,omitempty"`
-	Workdir    string            `json:"workdir,omitempty"`
-	Mounts     []Mount           `json:"mounts,omitempty"`
-	GPU        Quantity          `json:"gpu,omitempty" doc:"number of devices"`
-	Model      string            `json:"model,omitempty" doc:"accelerator model, or several that will do as a100|h100; by default any"`
-	Constraint string            `json:"constraint,omitempty" doc:"labels that the node must have, joined by & | ! and parentheses, e.g. nvlink&!old"`
-	CPU        Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
-	Mem        Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
-	Time       Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
-	Grace      Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
-	Signal     string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
-	Requeue    []string          `json:"requeue,omitempty" doc:"requeue after: node, preempt, timeout"`
-	Priority   int64             `json:"priority,omitempty" doc:"among your own account's jobs; at most 0 for users"`
-	Pull       string            `json:"pull,omitempty" doc:"missing (default), always, never"`
+	Name        string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
+	Kind        string            `json:"kind,omitempty" doc:"container (default)"`
+	Account     string            `json:"account,omitempty" doc:"who pays; by default your only account"`
+	Partition   string            `json:"partition,omitempty"`
+	QoS         string            `json:"qos,omitempty"`
+	Image       string            `json:"image" doc:"image reference"`
+	Command     []string          `json:"command,omitempty" doc:"by default the image's own"`
+	Env         map[string]string `json:"env,omitempty"`
+	Workdir     string            `json:"workdir,omitempty"`
+	Mounts      []Mount           `json:"mounts,omitempty"`
+	GPU         Quantity          `json:"gpu,omitempty" doc:"number of devices"`
+	GPUMem      Quantity          `json:"gpu_mem,omitempty" doc:"memory of each device that is the job's, e.g. 10G; without gpu a part of one device that has as much"`
+	Model       string            `json:"model,omitempty" doc:"accelerator model, or several that will do as a100|h100; by default any"`
+	Constraint  string            `json:"constraint,omitempty" doc:"labels that the node must have, joined by & | ! and parentheses, e.g. nvlink&!old"`
+	Reservation string            `json:"reservation,omitempty" doc:"run in its windows, on what it has"`
+	CPU         Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
+	Mem         Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
+	Time        Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
+	Grace       Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
+	Signal      string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
+	Requeue     []string          `json:"requeue,omitempty" doc:"requeue after: node, preempt, timeout; or never"`
+	MaxRequeues int               `json:"max_requeues,omitempty" doc:"how often at most, 1 to 5 (default)"`
+	Priority    int64             `json:"priority,omitempty" doc:"among your own account's jobs; at most 0 for users"`
+	Pull        string            `json:"pull,omitempty" doc:"missing (default), always, never"`
+	Hold        bool              `json:"hold,omitempty" doc:"don't start before it is released"`
+	Begin       string            `json:"begin,omitempty" doc:"don't start before then: RFC 3339, or +2h from the submission"`
+	Deadline    string            `json:"deadline,omitempty" doc:"end by then, or not start at all: RFC 3339, or +2h from the submission"`
+	After       string            `json:"after,omitempty" doc:"start after other jobs: afterok:12:13_7,afterany:14+30m, aftercorr:12 element by element, singleton after those of the same name; ? instead of the comma: any of them will do"`
+	Array       string            `json:"array,omitempty" doc:"indices of an array's elements, with how many may run at once: 0-99:2,105%10"`
 }
 
 // JobClient is where a job finds croft itself in its container.
@@ -49,6 +57,7 @@ type Quote struct {
 	Spec     JobSpec  `json:"spec" doc:"with every default filled in"`
 	Reasons  []Reason `json:"reasons,omitempty"`
 	Remedy   *Remedy  `json:"remedy,omitempty"`
+	Priority []Factor `json:"priority,omitempty" doc:"what its priority would be made of"`
 }
 
 // Price is a sum with its lines.
@@ -88,19 +97,33 @@ type Job struct {
 	Contact   string     `json:"contact,omitempty" doc:"ok, or lost since when"`
 	Spec      JobSpec    `json:"spec"`
 	Submitted time.Time  `json:"submitted"`
+	Eligible  *time.Time `json:"eligible,omitempty" doc:"when it came to compete for a place, or will; none while that isn't known"`
 	Started   *time.Time `json:"started,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
 	Limit     *time.Time `json:"limit,omitempty" doc:"when its time is up"`
 	Node      string     `json:"node,omitempty"`
 	Devices   []string   `json:"devices,omitempty"`
+	Part      Quantity   `json:"part,omitempty" doc:"how much it has of its one device, such as 0.5; none if its devices are whole"`
 	Attempt   int        `json:"attempt,omitempty"`
 	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`
+	Array     *Array     `json:"array,omitempty" doc:"of an array: how far its elements are"`
+	Number    string     `json:"number,omitempty" doc:"of an element: the number that it has as a job"`
 	Waits     string     `json:"waits,omitempty" doc:"what keeps a waiting job, in brief: a reason's code; why has it in full"`
 	Window    *Window    `json:"window,omitempty"`
 	Receipt   *Receipt   `json:"receipt,omitempty"`
 	Reasons   []Reason   `json:"reasons,omitempty"`
 	Remedy    *Remedy    `json:"remedy,omitempty"`
 	Seq       int64      `json:"seq" doc:"log sequence of its last change"`
+}
+
+// Array is how far the elements of an array are.
+type Array struct {
+	Pending int64            `json:"pending"`
+	Active  int64            `json:"active" doc:"started and not ended"`
+	Ended   map[string]int64 `json:"ended,omitempty" doc:"by outcome"`
+	Waiting string           `json:"waiting,omitempty" doc:"indices of those that wait, as 4-99:2"`
+	Failed  string           `json:"failed,omitempty" doc:"indices of those that didn't complete"`
+	More    int64            `json:"more,omitempty" doc:"so many that didn't complete aren't in failed"`
 }
 
 // Receipt is a job's money. While it runs, charged is what has accrued.
@@ -128,8 +151,9 @@ type Why struct {
 
 // Factor is a part of a priority.
 type Factor struct {
-	Name  string `json:"name"`
-	Value int64  `json:"value"`
+	Name    string `json:"name"`
+	Value   int64  `json:"value" doc:"points"`
+	Meaning string `json:"meaning,omitempty" doc:"what the points come from"`
 }
 
 // Holder is a job in the way; user and account may be redacted.
@@ -141,9 +165,22 @@ type Holder struct {
 	Until   *time.Time `json:"until,omitempty" doc:"at the latest"`
 }
 
+// PriorityRequest fixes a job's priority, or with Clear lets it follow from the job
+// again.
+type PriorityRequest struct {
+	Points *int64 `json:"points,omitempty" doc:"the priority that it has from now on, whatever its age"`
+	Clear  bool   `json:"clear,omitempty"`
+}
+
 // StopRequest stops a job.
 type StopRequest struct {
-	Now bool `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
+	Now      bool   `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
+	Elements string `json:"elements,omitempty" doc:"only these elements of an array, as 0-9,17"`
+}
+
+// RequeueRequest stops a running job and queues it again.
+type RequeueRequest struct {
+	Hold bool `json:"hold,omitempty" doc:"hold it then"`
 }
 
 // CloneRequest makes a new job out of an old one or of a refused request.

@@ -63,9 +63,9 @@ var kept = map[string]map[access.Action]string{
 		access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.UserSee: "",
 		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "",
 	},
-	"submit": {access.JobSubmit: "", access.JobControl: "own", access.JobEnter: "", access.NodeSee: ""},
-	"manage": {access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.CatalogSet: "", access.NodeRun: "", access.NodeSee: ""},
-	"admin":  {access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
+	"submit": {access.JobSubmit: "", access.JobSee: "own", access.JobRead: "own", access.JobControl: "own", access.JobEnter: "", access.NodeSee: ""},
+	"manage": {access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.CatalogSet: "", access.NodeRun: "", access.NodeSee: ""},
+	"admin":  {access.AccountSee: "", access.AccountRead: "", access.UserSee: "", access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
 }
 
 // narrowed is what the oracle says a narrowed token keeps.

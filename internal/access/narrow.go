@@ -17,7 +17,7 @@ type Scope int8
 // The scopes.
 const (
 	ScopeRead   Scope = 1 << iota // see and read
-	ScopeSubmit                   // submit jobs, stop and enter one's own
+	ScopeSubmit                   // submit jobs; read, stop and enter one's own
 	ScopeManage                   // what managers and operators do: others' jobs, members, limits, nodes
 	ScopeAdmin                    // what admins do: users, accounts, money, prices
 )
@@ -63,14 +63,24 @@ func (n Narrowing) allows(a Action, t Target, mine bool) bool {
 	if a == TokenRun || n.Account != 0 && !t.Within {
 		return false
 	}
-	return n.Scopes == 0 || n.Scopes&scopeOf(a, mine) != 0
+	return n.Scopes == 0 || n.Scopes&scopesFor(a, mine) != 0
 }
 
-// scopeOf is the scope that an action needs. One that isn't listed needs more than
-// any token narrowed by scopes has.
-func scopeOf(a Action, mine bool) Scope {
+// scopesFor are the scopes of which an action needs one. Whoever may change a thing
+// may read it: an answer says what it is then. An action that isn't listed needs more
+// than any token narrowed by scopes has.
+func scopesFor(a Action, mine bool) Scope {
 	switch a {
-	case JobSee, JobRead, AccountSee, AccountRead, UserSee, LedgerAll, EventsAll:
+	case JobSee, JobRead:
+		if mine {
+			return ScopeRead | ScopeManage | ScopeSubmit
+		}
+		return ScopeRead | ScopeManage
+	case AccountSee, AccountRead:
+		return ScopeRead | ScopeManage | ScopeAdmin
+	case UserSee:
+		return ScopeRead | ScopeAdmin
+	case LedgerAll, EventsAll:
 		return ScopeRead
 	case JobControl:
 		if !mine {

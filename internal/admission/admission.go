@@ -6,10 +6,12 @@ package admission
 
 import (
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
@@ -21,15 +23,18 @@ type View struct {
 	Catalog   *catalog.State
 	Ledger    *ledger.State
 	Limits    *limits.State
+	Queues    *share.State // accounts' parts of them
+	Trees     *share.Trees // of those, kept between decisions; nil: not
 	Workload  *workload.State
 	Placement *placement.State
 
 	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
 	PlanDepth  int
 	Weights    Weights
-	DefWall    int64 // ns; wall time where neither job nor partition says
-	NeedUID    bool  // the engine runs programs as Unix users
-	Mixed      bool  // a job's devices may be of several models
+	Standings  func() *fairshare.Standings // as of Now; looked up once, when first asked for
+	DefWall    int64                       // ns; wall time where neither job nor partition says
+	NeedUID    bool                        // the engine runs programs as Unix users
+	Mixed      bool                        // a job's devices may be of several models
 }
 
 // Gate is one of the two gates of a job.
@@ -46,6 +51,8 @@ const (
 type Request struct {
 	Subject Subject
 	Spec    workload.Spec
+	Met     []workload.Met  // where its dependencies stand, before there is a job
+	Array   *workload.Array // likewise its elements
 	Gate    Gate
 	Job     *workload.Job
 	Spot    *placement.Spot // at Start: where the planner would have it; nil: anywhere
@@ -58,6 +65,7 @@ type Subject struct {
 	Account   tenancy.Account
 	Partition catalog.Partition
 	QoS       catalog.QoS
+	In        placement.Reservation // zero: none
 }
 
 // Verdict is the decision.

@@ -13,6 +13,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -77,7 +78,7 @@ func TestRemedies(t *testing.T) {
 			"enforce", money.Credit, nil, func(s *workload.Spec) { s.Grace = 10 * minute }, codes.Funds, map[string]string{"time": "42m"},
 		},
 		"one device fewer": {
-			"enforce", money.Credit / 30, nil, func(s *workload.Spec) { s.GPU, s.CPU, s.Mem = 2, 1000, gib }, codes.Funds, map[string]string{"gpu": "1", "time": "1m"},
+			"enforce", money.Credit / 30, nil, func(s *workload.Spec) { s.GPU, s.CPU, s.Mem = 2000, 1000, gib }, codes.Funds, map[string]string{"gpu": "1", "time": "1m"},
 		},
 		"no money at all": {"enforce", 0, nil, func(s *workload.Spec) {}, codes.Funds, nil},
 		"a limit below what runs at all": {
@@ -87,21 +88,34 @@ func TestRemedies(t *testing.T) {
 			func(s *workload.Spec) {}, codes.LimitMemory, nil,
 		},
 		"a limit on the only model": {
-			"off", 0, func(t *testing.T, l *lab) { l.must(t, command.LimitPut{Account: "nlp", Resource: "gpu:a100", Max: 2}) },
-			func(s *workload.Spec) { s.GPU = 3 }, codes.LimitDevices, map[string]string{"gpu": "2"},
+			"off", 0, func(t *testing.T, l *lab) {
+				l.must(t, command.LimitPut{Account: "nlp", Resource: "gpu:a100", Max: 2000})
+			},
+			func(s *workload.Spec) { s.GPU = 3000 }, codes.LimitDevices, map[string]string{"gpu": "2"},
+		},
+		"a part where devices are given whole": {
+			"off", 0, nil, func(s *workload.Spec) { s.GPU = 500 }, codes.DevicesNotShared, map[string]string{"gpu": "1"},
+		},
+		"a limit that leaves a part": {
+			"off", 0, func(t *testing.T, l *lab) {
+				shared := true
+				l.must(t, command.PartitionPut{Name: "main", ShareDevices: &shared})
+				l.must(t, command.LimitPut{User: "ada", Resource: limits.GPU, Max: 250})
+			},
+			func(s *workload.Spec) { s.GPU = 500 }, codes.LimitDevices, map[string]string{"gpu": "0.25"},
 		},
 		"several fields": {
 			"off", 0, func(t *testing.T, l *lab) {
 				l.must(t, command.LimitPut{User: "ada", Resource: limits.Time, Max: 90 * minute})
 			},
-			func(s *workload.Spec) { s.GPU, s.CPU = 9, 70_000 }, codes.DevicesNeverFit, map[string]string{"gpu": "4", "cpu": "64", "time": "1h30m"},
+			func(s *workload.Spec) { s.GPU, s.CPU = 9000, 70_000 }, codes.DevicesNeverFit, map[string]string{"gpu": "4", "cpu": "64", "time": "1h30m"},
 		},
 		"nothing in the spec helps": {
 			"off", 0, func(t *testing.T, l *lab) { l.must(t, command.LimitPut{Resource: limits.Running, Max: 0}) },
 			func(s *workload.Spec) {}, codes.LimitRunning, nil,
 		},
 		"a constraint that no node meets": {
-			"off", 0, nil, func(s *workload.Spec) { s.Where, s.GPU = "nvlink", 9 }, codes.ConstraintNever, map[string]string{"constraint": "", "gpu": "4"},
+			"off", 0, nil, func(s *workload.Spec) { s.Where, s.GPU = "nvlink", 9000 }, codes.ConstraintNever, map[string]string{"constraint": "", "gpu": "4"},
 		},
 		"no model of those that are named": {
 			"off", 0, nil, func(s *workload.Spec) { s.Model = "h100|t4" }, codes.ModelUnknown, map[string]string{"model": ""},
@@ -148,14 +162,14 @@ func TestMaintenance(t *testing.T) {
 		t.Fatalf("%+v %v", why.Reasons, err)
 	}
 	r := admission.Remedy(v, req, why)
-	if r == nil || r.Set["time"] != "1h30m" || r.Flags != "--time 1h30m" {
+	if r == nil || r.Set["time"] != "1h29m30s" || r.Flags != "--time 1h29m30s" {
 		t.Fatalf("remedy %+v", r)
 	}
 	if why.Window.Start < l.now+3*hour {
 		t.Errorf("starts %d minutes from now, the window ends in 180", (why.Window.Start-l.now)/minute)
 	}
 	short := example()
-	short.Time = 90 * minute
+	short.Time = 89 * minute
 	k := l.submit(t, short).Result.(admission.Accepted).Job
 	l.must(t, command.JobStart{Job: k.ID})
 	if got, _ := l.w.Workload.Jobs.Get(k.ID); got.State != workload.Starting {
@@ -164,6 +178,35 @@ func TestMaintenance(t *testing.T) {
 }
 
 // Who may not run anything is told why, before anything else.
+// TestStartUnderLimit: a job that waits for its user's own jobs is told when they are
+// over, by the quote as by why.
+func TestStartUnderLimit(t *testing.T) {
+	l := newLab(t, "off", 0)
+	l.must(t, command.LimitPut{User: "ada", Resource: limits.GPU, Max: 1000})
+	running := l.submit(t, example()).Changes[0].(workload.JobSet).Row
+	l.must(t, command.JobStart{Job: running.ID, Image: "sha256:1", Node: "gpu1", Devices: []string{"SIM-0"}})
+	want := placement.Window{Kind: placement.StartEstimated, Start: l.now + 2*hour + admission.StartMargin, Position: 1, Queue: 1}
+	for n := range int64(3) { // those ahead run one after the other
+		v, r := l.request(t, example())
+		quoted, err := admission.Quote(v, r)
+		if err != nil || quoted.Window != want {
+			t.Errorf("quote %d: %+v, want %+v, %v", n, quoted.Window, want, err)
+		}
+		j := l.submit(t, example()).Changes[0].(workload.JobSet).Row
+		got, _, err := admission.Why(l.w.View(l.now), j)
+		if err != nil || got.Window != want || got.Admit {
+			t.Errorf("why %d: %+v, want %+v, %v", n, got.Window, want, err)
+		}
+		want.Start, want.Position, want.Queue = want.Start+2*hour, want.Position+1, want.Queue+1
+	}
+	whole := example()
+	whole.GPU = 2000
+	v, r := l.request(t, whole)
+	if quoted, err := admission.Quote(v, r); err != nil || quoted.Window.Kind != placement.StartUnknown {
+		t.Errorf("above the limit: %+v, %v", quoted.Window, err)
+	}
+}
+
 func TestStanding(t *testing.T) {
 	tests := map[string]struct {
 		cmd  world.Command

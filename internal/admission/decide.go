@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,23 +11,26 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
 )
 
 // Decide says whether r passes its gate in v, and everything that follows. It is
 // pure: the same view and request give the same verdict. An error is money that
 // doesn't fit an int64.
 func Decide(v View, r Request) (Verdict, error) {
-	d := decision{View: v, Request: r, path: v.Tenancy.Path(r.Subject.Account.ID)}
-	if r.Job != nil {
-		d.path = r.Job.Path
-	}
-	d.out.Demand = r.DemandOf(d.path)
-	d.shape = placement.ShapeOf(d.out.Demand)
+	d := v.decisionOn(r)
 	d.standing()
 	d.offer()
 	d.form()
+	d.inTime()
+	if d.Gate == Start {
+		d.inLine()
+	}
+	d.memory()
 	d.narrow()
 	d.place()
 	d.bounds()
@@ -39,6 +43,19 @@ func Decide(v View, r Request) (Verdict, error) {
 	})
 	d.out.Admit = len(d.out.Reasons) == 0
 	return d.out, nil
+}
+
+// decisionOn is a decision about a request of which nothing is decided yet.
+func (v View) decisionOn(r Request) decision {
+	d := decision{View: v, Request: r}
+	if r.Job != nil {
+		d.path = r.Job.Path
+	} else {
+		d.path = v.Tenancy.Path(r.Subject.Account.ID)
+	}
+	d.out.Demand = r.DemandOf(d.path)
+	d.shape, _ = v.Placement.Sized(placement.ShapeOf(d.out.Demand)) // memory says if none has as much
+	return d
 }
 
 // rank puts what no waiting cures first.
@@ -55,6 +72,8 @@ type decision struct {
 	path  []pathID
 	shape placement.Shape
 	out   Verdict
+
+	lacksMemory bool // no device on offer is known to have as much
 }
 
 func (d *decision) refuse(r fault.Reason) { d.out.Reasons = append(d.out.Reasons, r) }
@@ -94,25 +113,52 @@ func (d *decision) form() {
 	if q := d.Subject.QoS; q.MaxWall > 0 && wall > q.MaxWall {
 		d.refuse(bound(codes.WallOverQoS, "time", span(wall), span(q.MaxWall), "QoS "+q.Name, true))
 	}
+	if part := d.Spec.Part(); part > 0 && !d.splits() {
+		by := "partition " + d.Subject.Partition.Name
+		if d.Subject.In.ID != 0 {
+			by = "reservation " + d.Subject.In.Name
+		}
+		asked := quantity.FormatDevices(part)
+		if part == workload.LeastPart && d.Spec.GPUMem > 0 {
+			asked = quantity.FormatBytes(d.Spec.GPUMem)
+		}
+		d.refuse(fault.Reason{
+			Code: codes.DevicesNotShared, Field: "gpu", Observed: asked, Bound: "1", Scope: by, Never: d.Gate == Accept,
+			Message: fmt.Sprintf("asked for %s of a device, %s gives whole ones", asked, by),
+		})
+	}
 	if d.Gate != Accept {
 		return
 	}
-	for _, m := range d.Spec.Mounts {
-		if !d.mountAllowed(m.Source) {
-			d.refuse(fault.Reason{
-				Code: codes.MountNotAllowed, Field: "mounts", Observed: m.Source, Bound: strings.Join(d.MountRoots, " "), Never: true,
-				Message: "mounting " + m.Source + " isn't allowed here (allowed: your own folders below " + or(strings.Join(d.MountRoots, ", "), "nothing") + ")",
-			})
-		}
+	for _, r := range d.deniedMounts(d.Spec.Mounts, d.Subject.Home) {
+		d.refuse(r)
 	}
 }
 
+// deniedMounts refuses what may not be mounted here by a user with that home.
+func (v View) deniedMounts(mounts []workload.Mount, home string) []fault.Reason {
+	var out []fault.Reason
+	for _, m := range mounts {
+		if !v.mountAllowed(m.Source, home) {
+			out = append(out, fault.Reason{
+				Code: codes.MountNotAllowed, Field: "mounts", Observed: m.Source, Bound: strings.Join(v.MountRoots, " "), Never: true,
+				Message: "mounting " + m.Source + " isn't allowed here (allowed: your own folders below " + or(strings.Join(v.MountRoots, ", "), "nothing") + ")",
+			})
+		}
+	}
+	return out
+}
+
+// splits reports whether the job may have a part of a device: where the partition lets
+// devices be shared, and not out of what is reserved, which is whole ones.
+func (r Request) splits() bool { return r.Subject.Partition.ShareDevices && r.Subject.In.ID == 0 }
+
 // mountAllowed confines a source to the site's roots; "~" is the user's own home.
 // What the path really leads to is checked again when it is mounted.
-func (d *decision) mountAllowed(source string) bool {
-	for _, root := range d.MountRoots {
+func (v View) mountAllowed(source, home string) bool {
+	for _, root := range v.MountRoots {
 		if root == "~" {
-			root = d.Subject.Home
+			root = home
 		}
 		if root != "" && (source == root || strings.HasPrefix(source, strings.TrimSuffix(root, "/")+"/")) {
 			return true
@@ -124,9 +170,18 @@ func (d *decision) mountAllowed(source string) bool {
 // place checks nodes and devices: at Accept whether the job could ever run, at
 // Start whether it fits now.
 func (d *decision) place() {
-	if bad := d.Placement.NeverFits(d.shape, d.Subject.Partition); len(bad) > 0 {
-		for _, m := range bad {
-			d.refuse(misfit(m))
+	if d.shape.In != d.Subject.In.ID || d.lacksMemory {
+		return // its reservation is over, which offer says, or memory has said it
+	}
+	never := d.Placement.NeverFits(d.shape, d.Subject.Partition)
+	sh := d.shape
+	sh.Grace += StartMargin // it holds its place from before its program starts
+	if sh.In != 0 {
+		never = d.Placement.NeverInside(sh, d.Now)
+	}
+	if len(never) > 0 {
+		for _, m := range never {
+			d.refuse(d.misfit(m))
 		}
 		return
 	}
@@ -135,30 +190,42 @@ func (d *decision) place() {
 	}
 	var bad []placement.Misfit
 	if d.Spot != nil {
-		d.out.Spot, bad = *d.Spot, d.Placement.Check(d.shape, *d.Spot, d.Now)
+		d.out.Spot, bad = *d.Spot, d.Placement.Check(sh, *d.Spot, d.Now)
 	} else {
-		d.out.Spot, bad = d.Placement.FitNow(d.shape, d.Subject.Partition, d.Now)
+		d.out.Spot, bad = d.Placement.FitNow(sh, d.Subject.Partition, d.Now)
 	}
 	d.out.Misfits = bad
 	for _, m := range bad {
-		d.refuse(misfit(m))
+		d.refuse(d.misfit(m))
 	}
 }
 
 // bounds checks limits. At Accept only what no waiting cures, and the count of
 // submitted jobs, is refused; the rest waits for Start.
 func (d *decision) bounds() {
-	ask := limits.Demand{CPU: d.shape.CPU, Mem: d.shape.Mem, GPU: d.shape.GPU, Running: 1}
-	ask.Models = d.models()
-	if d.Gate == Accept {
-		ask.Submitted = 1
-	}
-	for _, v := range d.Limits.Check(d.who(), ask, d.Spec.Time) {
+	for _, v := range d.Limits.Check(d.who(), d.ask()) {
 		if d.Gate == Accept && !v.Never && v.Limit.Resource != limits.Submitted {
 			continue
 		}
 		d.refuse(d.violation(v))
 	}
+	for _, v := range d.shares(d.ask()) {
+		if d.Gate == Start || v.Never {
+			d.refuse(d.beyond(v))
+		}
+	}
+}
+
+// ask is what passing the gate adds to the use of the job's scopes.
+func (d *decision) ask() limits.Ask {
+	a := limits.Ask{Demand: limits.Demand{CPU: d.shape.CPU, Mem: d.shape.Mem, GPU: d.shape.GPU, Models: d.models(), Running: 1}, Wall: d.Spec.Time, Grace: d.Spec.Grace, Now: d.Now}
+	if len(a.Models) > 0 {
+		a.GPU = catalog.Counted(a.Models)
+	}
+	if d.Gate == Accept {
+		a.Submitted = d.jobs()
+	}
+	return a
 }
 
 // price computes the full deposit and takes it out of the account's sources. A
@@ -168,8 +235,7 @@ func (d *decision) price() error {
 	d.out.Use = catalog.Use{CPU: d.shape.CPU, Mem: d.shape.Mem, Devices: d.models()}
 	book := d.Catalog.Book(d.Subject.Partition.Name, d.Now)
 	if d.shape.GPU > 0 && d.out.Use.Devices == nil {
-		model := book.Dearest(d.offered(), d.Now)
-		d.out.Use.Devices = []catalog.ModelCount{{Model: model, Count: d.shape.GPU}}
+		d.out.Use.Devices = []catalog.ModelCount{book.Dearest(d.each(), d.Now)}
 	}
 	mode := d.billing()
 	if mode == tenancy.BillingOff {
@@ -177,6 +243,9 @@ func (d *decision) price() error {
 	}
 	var err error
 	d.out.Cost, err = book.Cost(d.out.Use, d.factor(), d.Now, d.Now+d.shape.Length())
+	if err == nil {
+		d.out.Cost, err = d.out.Cost.Times(d.jobs())
+	}
 	if err != nil {
 		return fault.New(codes.Invalid, "the price of this request is too large to compute: ask for less")
 	}
@@ -203,12 +272,7 @@ func (d *decision) priced(book catalog.Book) {
 
 // deposit splits what is still to be set aside over the sources.
 func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
-	need := d.out.Cost.Total
-	if d.Job != nil {
-		for _, p := range d.Job.Sources {
-			need -= p.Left
-		}
-	}
+	need := d.out.Cost.Total - aside(d.Job)
 	sources := d.Ledger.Sources(d.path, d.Now)
 	have := ledger.Available(sources)
 	d.out.Before = int64(have)
@@ -228,6 +292,25 @@ func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
 		return
 	}
 	d.out.Deposit = parts
+}
+
+// aside is what is set aside for a job already, if there is one.
+func aside(j *workload.Job) money.Micros {
+	var left money.Micros
+	if j != nil {
+		for _, p := range j.Sources {
+			left += p.Left
+		}
+	}
+	return left
+}
+
+// jobs is how many jobs ask: all elements of an array to be accepted, one to start.
+func (d *decision) jobs() int64 {
+	if d.Gate == Accept {
+		return d.Spec.Jobs()
+	}
+	return 1
 }
 
 func (d *decision) billing() tenancy.Billing {

@@ -43,7 +43,7 @@ func newLab(t fataler, billing string, funds money.Micros) *lab {
 	})
 	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 * gib, Ready: true}}}
 	for i := range 4 {
-		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true})
+		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: 40 * gib, Healthy: true})
 	}
 	l.must(t, inv)
 	l.must(t, command.PricePut{CPU: 10_000, Mem: 1_000, Devices: []catalog.ModelRate{{Model: "a100", Rate: money.Rate(money.Credit)}}})
@@ -109,5 +109,5 @@ func (l *lab) request(t fataler, spec workload.Spec) (admission.View, admission.
 
 // example costs 1.144 an hour.
 func example() workload.Spec {
-	return workload.Spec{Name: "train", Kind: workload.KindContainer, Image: "train:1", GPU: 1, CPU: 8000, Mem: 64 * gib, Time: 2 * hour, Pull: "missing"}
+	return workload.Spec{Name: "train", Kind: workload.KindContainer, Image: "train:1", GPU: 1000, CPU: 8000, Mem: 64 * gib, Time: 2 * hour, Pull: "missing"}
 }

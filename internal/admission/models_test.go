@@ -50,9 +50,9 @@ func TestAnyOfModels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := twoModels(t)
 			for model, most := range tt.limits {
-				l.must(t, command.LimitPut{Account: "nlp", Resource: limits.Devices(model), Max: most})
+				l.must(t, command.LimitPut{Account: "nlp", Resource: limits.Devices(model), Max: most * 1000})
 			}
-			spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "train:1", GPU: tt.gpu, Model: tt.model, CPU: 1000, Mem: gib, Time: hour, Pull: "missing"}
+			spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "train:1", GPU: tt.gpu * 1000, Model: tt.model, CPU: 1000, Mem: gib, Time: hour, Pull: "missing"}
 			out := l.submit(t, spec)
 			if tt.refused != "" {
 				if out.Fault == nil || out.Fault.Reasons[0].Code != tt.refused {
@@ -70,7 +70,7 @@ func TestAnyOfModels(t *testing.T) {
 			if err != nil || !got.Admit {
 				t.Fatalf("%+v %v", got.Reasons, err)
 			}
-			if models := got.Spot.Models(); len(models) != 1 || models[0].Model != tt.got || models[0].Count != tt.gpu {
+			if models := got.Spot.Models(); len(models) != 1 || models[0].Model != tt.got || models[0].Count != tt.gpu*1000 {
 				t.Errorf("%v, want %s", models, tt.got)
 			}
 			if want := v.Models(j); !catalog.Allows(want, tt.got) {

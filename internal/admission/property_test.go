@@ -23,18 +23,25 @@ import (
 func drawLab(t *rapid.T) *lab {
 	l := newLab(t, rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"), money.Micros(rapid.Int64Range(0, 30).Draw(t, "funds"))*money.Credit/2)
 	for range rapid.IntRange(0, 4).Draw(t, "limits") {
-		c := command.LimitPut{Resource: rapid.SampledFrom([]limits.Resource{"cpu", "mem", "gpu", "gpu:a100", "running", "submitted", "time"}).Draw(t, "resource")}
+		c := command.LimitPut{Resource: rapid.SampledFrom([]limits.Resource{"cpu", "mem", "gpu", "gpu:a100", "running", "submitted", "time", "job.gpu", "job.cpu", "gpu-hours", "cpu-hours"}).Draw(t, "resource")}
 		c.Account = rapid.SampledFrom([]string{"", "nlp"}).Draw(t, "of account")
 		c.User = rapid.SampledFrom([]string{"", "ada"}).Draw(t, "of user")
-		most := map[limits.Resource]int64{"cpu": 70_000, "mem": 600 * gib, "time": 50 * hour}[c.Resource]
+		most := map[limits.Resource]int64{"cpu": 70_000, "job.cpu": 70_000, "mem": 600 * gib, "time": 50 * hour, "gpu": 5000, "gpu:a100": 5000, "job.gpu": 5000, "gpu-hours": 100 * 3600 * 1000, "cpu-hours": 3600 * 3_600_000}[c.Resource]
 		if most == 0 {
 			most = 5
 		}
 		c.Max = rapid.Int64Range(0, most).Draw(t, "max")
+		if c.Resource.Hours() {
+			c.Per.Unit, c.Carry.Milli = limits.Day, rapid.Int64Range(0, 1000).Draw(t, "carried")
+		}
 		l.must(t, c)
 	}
 	if rapid.Bool().Draw(t, "dearer") {
 		l.must(t, command.PricePut{From: l.now + rapid.Int64Range(1, 5*hour).Draw(t, "from"), CPU: 30_000, Mem: 900, Devices: []catalog.ModelRate{{Model: "a100", Rate: 3_000_000}}})
+	}
+	if rapid.Bool().Draw(t, "shared devices") {
+		shared := true
+		l.must(t, command.PartitionPut{Name: "main", ShareDevices: &shared})
 	}
 	if rapid.Bool().Draw(t, "maintenance") {
 		from := l.now + rapid.Int64Range(0, 5*hour).Draw(t, "begins")
@@ -51,13 +58,15 @@ func drawLab(t *rapid.T) *lab {
 
 func drawSpec(t *rapid.T) workload.Spec {
 	s := example()
-	s.GPU = rapid.Int64Range(0, 6).Draw(t, "gpu")
+	s.GPU = rapid.Int64Range(0, 6).Draw(t, "gpu") * 1000
 	s.CPU = rapid.Int64Range(1, 80).Draw(t, "cpu") * 1000
 	s.Mem = rapid.Int64Range(1, 600).Draw(t, "mem") * gib
 	s.Time = rapid.Int64Range(1, 60*60).Draw(t, "minutes") * minute
 	s.Grace = rapid.Int64Range(0, 120).Draw(t, "grace") * 1e9
 	s.QoS = rapid.SampledFrom([]string{"", "fast"}).Draw(t, "qos")
 	if s.GPU > 0 {
+		s.GPU = rapid.SampledFrom([]int64{s.GPU, s.GPU, s.GPU, 1, 250, 600}).Draw(t, "or a part")
+		s.GPUMem = rapid.SampledFrom([]int64{0, 0, 0, 8, 30, 40, 41}).Draw(t, "memory of each") * gib
 		s.Model = rapid.SampledFrom([]string{"", "a100", "h100"}).Draw(t, "model")
 	}
 	if rapid.IntRange(0, 9).Draw(t, "mounts") == 0 {
@@ -108,6 +117,8 @@ func apply(t fataler, l *lab, spec workload.Spec, r *fault.Remedy) workload.Spec
 		switch field {
 		case "gpu":
 			w.GPU = v1.Quantity(value)
+		case "gpu_mem":
+			w.GPUMem = v1.Quantity(value)
 		case "cpu":
 			w.CPU = v1.Quantity(value)
 		case "mem":
@@ -173,8 +184,12 @@ func oneMore(spec, before workload.Spec, r *fault.Remedy) (workload.Spec, bool) 
 	}
 	asked := spec
 	switch {
+	case spec.GPU%1000 != 0:
+		return spec, false
 	case r.Set["gpu"] != "":
-		spec.GPU++
+		spec.GPU += 1000
+	case r.Set["gpu_mem"] != "":
+		spec.GPUMem++
 	case r.Set["cpu"] != "":
 		spec.CPU++
 	case r.Set["mem"] != "":
@@ -182,7 +197,7 @@ func oneMore(spec, before workload.Spec, r *fault.Remedy) (workload.Spec, bool) 
 	case r.Set["time"] != "":
 		spec.Time += minute + 1e9 // funds are given out in whole minutes, and see Affordable
 	}
-	less := spec.GPU < before.GPU || spec.CPU < before.CPU || spec.Mem < before.Mem || spec.Time < before.Time
+	less := spec.GPU < before.GPU || spec.CPU < before.CPU || spec.Mem < before.Mem || spec.Time < before.Time || spec.GPUMem < before.GPUMem
 	return spec, less && fmt.Sprint(asked) != fmt.Sprint(spec)
 }
 
@@ -192,6 +207,11 @@ func TestWhyIsWhatStartDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLab(t)
 		accepted, ok := l.submit(t, drawSpec(t)).Result.(admission.Accepted)
+		for range 10 { // most are refused
+			if !ok {
+				accepted, ok = l.submit(t, drawSpec(t)).Result.(admission.Accepted)
+			}
+		}
 		if !ok {
 			t.Skip("refused")
 		}
@@ -229,6 +249,53 @@ func TestWhyIsWhatStartDoes(t *testing.T) {
 		}
 		if diff := cmp.Diff(why.Reasons, out.Result.(admission.Verdict).Reasons); diff != "" {
 			t.Fatalf("reasons (-why +start)\n%s", diff)
+		}
+	})
+}
+
+// A Keeper says of every waiting job what Kept says, whatever it was asked before: of
+// those of one kind, of which some are held, some were submitted before their account was
+// moved below one with limits, and some have less set aside than the others.
+func TestKeeperIsKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLab(t, rapid.SampledFrom([]string{"showback", "enforce"}).Draw(t, "billing"), money.Micros(rapid.Int64Range(5, 20).Draw(t, "funds"))*money.Credit)
+		l.must(t, command.AccountPut{Create: true, Name: "faculty"})
+		submit := func() {
+			spec := example()
+			spec.Hold = rapid.IntRange(0, 3).Draw(t, "hold") == 0
+			l.submit(t, spec)
+		}
+		if rapid.Bool().Draw(t, "limit") { // which the first one that runs reaches
+			l.must(t, command.LimitPut{Account: rapid.SampledFrom([]string{"faculty", "nlp"}).Draw(t, "of"), Resource: "running", Max: 1})
+		}
+		running := l.submit(t, example()).Result.(admission.Accepted)
+		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
+			submit()
+		}
+		if rapid.Bool().Draw(t, "moved") { // what waits keeps its path, what comes has another
+			l.must(t, command.AccountMove{Name: "nlp", Under: "faculty"})
+			submit()
+			if a, ok := l.submit(t, example()).Result.(admission.Accepted); ok {
+				running = a
+			}
+		}
+		l.must(t, command.JobStart{Job: running.Job.ID})
+		v := l.w.View(l.now)
+		keeper := v.Keeper()
+		for _, j := range l.w.Workload.Jobs.All() {
+			if j.State != workload.Queued && j.State != workload.Held {
+				continue
+			}
+			if rapid.IntRange(0, 2).Draw(t, "spent") == 0 {
+				spent := *j
+				spent.Sources = nil
+				j = &spent
+			}
+			want, err := v.Kept(j)
+			got, gotErr := keeper.Kept(j)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || (err == nil) != (gotErr == nil) {
+				t.Fatalf("job %d: %v %v (-kept +keeper)\n%s", j.ID, err, gotErr, diff)
+			}
 		}
 	})
 }

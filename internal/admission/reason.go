@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"croft.dev/croft/api/v1/codes"
@@ -38,24 +39,14 @@ func bound(code codes.Reason, field, asked, most, scope string, never bool) faul
 	}
 }
 
-// text writes an amount of a resource as its field is written.
-func text(r limits.Resource, n int64) string {
-	switch r {
-	case limits.CPU:
-		return quantity.FormatCPU(n)
-	case limits.Mem:
-		return quantity.FormatBytes(n)
-	case limits.Time:
-		return span(n)
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // fieldOf is the spec field that asks for a resource.
 func fieldOf(r limits.Resource) string {
-	switch r {
+	if r.Hours() {
+		return "time"
+	}
+	switch of := r.Of(); of {
 	case limits.CPU, limits.Mem, limits.GPU, limits.Time:
-		return string(r)
+		return string(of)
 	}
 	if _, ok := r.Model(); ok {
 		return "gpu"
@@ -67,33 +58,53 @@ func unit(r limits.Resource) string {
 	if m, ok := r.Model(); ok {
 		return m
 	}
-	return string(r)
+	return string(r.Of())
 }
 
 // violation words a limit that would be passed.
 func (d *decision) violation(v limits.Violation) fault.Reason {
 	r := v.Limit.Resource
 	out := fault.Reason{
-		Code: limitCode(r), Field: fieldOf(r), Observed: text(r, v.Asked), Bound: text(r, v.Limit.Max), Scope: d.scope(v.Limit.Scope), Never: v.Never,
+		Code: limitCode(r), Field: fieldOf(r), Observed: limits.Format(r, v.Asked), Bound: limits.Format(r, v.Max), Scope: d.scope(v.Limit.Scope), Never: v.Never,
 	}
 	switch {
 	case r == limits.Running || r == limits.Submitted:
-		out.Message = fmt.Sprintf("%s has %d of at most %d jobs %s", out.Scope, v.Used, v.Limit.Max, r)
+		out.Message = fmt.Sprintf("%s has %d of at most %d jobs %s", out.Scope, v.Used, v.Max, r)
 		out.Observed = strconv.FormatInt(v.Used, 10)
-		out.Never = v.Limit.Max == 0
+		out.Never = v.Asked > v.Max
+		if v.Asked > 1 {
+			out.Message = fmt.Sprintf("asks for %d jobs, %s", v.Asked, out.Message)
+		}
+	case r.Hours():
+		out.Message = fmt.Sprintf("would use %s %s, %s has %s left of %s%s", out.Observed, r, out.Scope, limits.Format(r, v.Left()), out.Bound, during(v.Bound))
+	case r == limits.Time:
+		out.Message = fmt.Sprintf("asked for time %s, %s may run for %s", out.Observed, out.Scope, out.Bound)
+	case r.PerJob():
+		out.Message = fmt.Sprintf("asked for %s %s, a job of %s may have %s", out.Observed, unit(r), out.Scope, out.Bound)
 	case v.Never:
 		out.Message = fmt.Sprintf("asked for %s %s, %s may use %s at once", out.Observed, unit(r), out.Scope, out.Bound)
-		if r == limits.Time {
-			out.Message = fmt.Sprintf("asked for time %s, %s may run for %s", out.Observed, out.Scope, out.Bound)
-		}
 	default:
-		out.Message = fmt.Sprintf("asked for %s %s, %s uses %s of %s", out.Observed, unit(r), out.Scope, text(r, v.Used), out.Bound)
+		out.Message = fmt.Sprintf("asked for %s %s, %s uses %s of %s", out.Observed, unit(r), out.Scope, limits.Format(r, v.Used), out.Bound)
 	}
 	return out
 }
 
+// during says which period a bound is for.
+func during(b limits.Bound) string {
+	if b.Limit.Per.Unit == limits.Rolling {
+		return " in " + quantity.FormatDuration(b.Limit.Per.Span)
+	}
+	if b.Limit.Per.Unit == limits.Day {
+		return " today, until " + day(b.To)
+	}
+	return " this " + string(b.Limit.Per.Unit) + ", until " + day(b.To)
+}
+
 func limitCode(r limits.Resource) codes.Reason {
-	switch r {
+	if r.Hours() {
+		return codes.LimitHours
+	}
+	switch r.Of() {
 	case limits.CPU:
 		return codes.LimitCPU
 	case limits.Mem:
@@ -113,13 +124,20 @@ func (v View) scope(s limits.Scope) string {
 	name := "everybody"
 	a, _ := v.Tenancy.Accounts.Get(s.Account)
 	u, _ := v.Tenancy.Users.Get(s.User)
+	user := "user " + u.Name
+	if s.User == limits.Each {
+		user = "each user"
+	}
 	switch {
 	case s.Account != 0 && s.User != 0:
-		name = "user " + u.Name + " in account " + a.Name
+		name = user + " in account " + a.Name
 	case s.Account != 0:
 		name = "account " + a.Name
 	case s.User != 0:
-		name = "user " + u.Name
+		name = user
+	}
+	if s.QoS != "" {
+		name += " with QoS " + s.QoS
 	}
 	if s.Partition != "" {
 		name += " in partition " + s.Partition
@@ -131,33 +149,57 @@ func (v View) scope(s limits.Scope) string {
 func (v View) ScopeName(s limits.Scope) string { return v.scope(s) }
 
 // misfit words what keeps a job off the nodes.
-func misfit(m placement.Misfit) fault.Reason {
+func (d *decision) misfit(m placement.Misfit) fault.Reason {
 	r := fault.Reason{Code: m.Code(), Field: fieldOf(m.Resource), Scope: "node " + m.Node, Never: m.Incurable()}
 	if m.Resource != "" {
-		r.Observed, r.Bound = text(m.Resource, m.Asked), text(m.Resource, m.Free)
+		r.Observed, r.Bound = limits.Format(m.Resource, m.Asked), limits.Format(m.Resource, m.Free)
 	}
 	switch m.Kind {
 	case placement.NoModel:
 		model, _ := m.Resource.Model()
 		r.Field, r.Observed, r.Scope, r.Bound = "model", model, "", ""
-		r.Message = "no node has a " + model
+		r.Message = "no node of " + d.pool() + " has a " + model
 		if m.Where != "" {
-			r.Message = "no node with " + m.Where + " has a " + model
+			r.Message = "no node of " + d.pool() + " with " + m.Where + " has a " + model
+		} else if there := strings.Join(d.has(""), ", "); there != "" {
+			r.Message += "; there are: " + there
 		}
 	case placement.NoFeature:
 		r.Field, r.Observed, r.Scope = "constraint", m.Where, ""
-		r.Message = "no node has " + m.Where
+		r.Message = "no node of " + d.pool() + " has " + m.Where
 		if m.Node != "" {
 			r.Message, r.Scope = m.Node+" doesn't have "+m.Where, "node "+m.Node
 		}
 	case placement.NeverFit:
-		r.Bound = text(m.Resource, m.Total)
-		r.Message = fmt.Sprintf("asked for %s %s, %s has %s", r.Observed, unit(m.Resource), or(m.Node, "the partition"), r.Bound)
-		if m.Node == "" {
+		r.Bound = limits.Format(m.Resource, m.Total)
+		has := or(m.Node, "the partition")
+		if m.In != 0 {
+			has = "reservation " + d.Subject.In.Name
+			r.Scope = has
+		}
+		if d.Subject.In.Seats() {
+			has = "a place of " + has
+		}
+		r.Message = fmt.Sprintf("asked for %s %s, %s has %s", r.Observed, unit(m.Resource), has, r.Bound)
+		switch {
+		case m.In != 0 && !d.Subject.In.Seats():
+			r.Message += " on one node"
+		case m.In == 0 && m.Node == "":
 			r.Scope = ""
 		}
 	case placement.Busy:
-		r.Message = fmt.Sprintf("needs %s %s; %s of %s are free on %s", r.Observed, unit(m.Resource), r.Bound, text(m.Resource, m.Total), m.Node)
+		if m.Resource != limits.CPU && m.Resource != limits.Mem && m.Asked < quantity.Device {
+			memory := ""
+			if m.Asked > d.Spec.GPU {
+				memory = ", for " + quantity.FormatBytes(d.Spec.GPUMem) + " of its memory"
+			}
+			r.Message = fmt.Sprintf("needs %s of a %s%s; at most %s of one is free on %s", r.Observed, unit(m.Resource), memory, r.Bound, m.Node)
+			break
+		}
+		r.Message = fmt.Sprintf("needs %s %s; %s of %s are free on %s", r.Observed, unit(m.Resource), r.Bound, limits.Format(m.Resource, m.Total), m.Node)
+		if m.In != 0 {
+			r.Message = fmt.Sprintf("needs %s %s; %s of the %s that reservation %s has of %s are free", r.Observed, unit(m.Resource), r.Bound, limits.Format(m.Resource, m.Total), d.Subject.In.Name, m.Node)
+		}
 	case placement.Foreign:
 		r.Message = foreign(m)
 	case placement.Unhealthy:
@@ -171,12 +213,62 @@ func misfit(m placement.Misfit) fault.Reason {
 		if m.Window.Reason != "" {
 			r.Message += " (" + m.Window.Reason + ")"
 		}
+	case placement.Reserved:
+		d.reserved(m, &r)
+	case placement.NoWindow:
+		d.noWindow(m, &r)
 	case placement.Drained:
 		r.Message = m.Node + " is drained: " + or(m.Why, "no reason given")
 	case placement.Down:
 		r.Message = m.Node + " is down: " + or(m.Why, "it doesn't report")
 	}
 	return r
+}
+
+// pool is where the job is to run.
+func (d *decision) pool() string {
+	if d.Subject.In.ID != 0 {
+		return "reservation " + d.Subject.In.Name
+	}
+	return "partition " + d.Subject.Partition.Name
+}
+
+// reserved says until when others have reserved a node, and who if that is for the
+// user: whoever else has is none of his business.
+func (d *decision) reserved(m placement.Misfit, r *fault.Reason) {
+	r.Field, r.Observed = "time", ""
+	if r.Bound = ""; m.Wall > 0 {
+		r.Bound = span(m.Wall - m.Wall%1e9)
+	}
+	r.Message = fmt.Sprintf("part of %s is reserved from %s until %s", m.Node, day(m.Booking.From), day(m.Booking.To))
+	if of, ok := d.Placement.Reservations.Get(m.Booking.Reservation); ok && of.Admits(d.Subject.User.ID, d.path) {
+		r.Message += " (reservation " + of.Name + ")"
+	}
+	if m.Until != 0 {
+		r.Message += "; as things stand it would fit from " + day(m.Until)
+	}
+}
+
+// noWindow says when the next window of the job's reservation begins, or how long those
+// last.
+func (d *decision) noWindow(m placement.Misfit, r *fault.Reason) {
+	name := "reservation " + d.Subject.In.Name
+	r.Field, r.Scope, r.Observed, r.Bound = "time", name, span(m.Asked), ""
+	if m.Wall > 0 {
+		r.Bound = span(m.Wall - m.Wall%1e9)
+	}
+	switch {
+	case m.Ever:
+		r.Message = fmt.Sprintf("asked for time %s, a job of %s may run for %s", r.Observed, name, or(r.Bound, "no time any more"))
+	case m.Asked != 0:
+		r.Message = fmt.Sprintf("asked for time %s, the window of %s ends at %s", r.Observed, name, day(m.Booking.To))
+	case m.Until != 0:
+		r.Field, r.Observed, r.Bound = "", "", day(m.Until)
+		r.Message = fmt.Sprintf("waits for the window of %s, which begins at %s", name, day(m.Until))
+	default:
+		r.Field, r.Observed = "", ""
+		r.Message = fmt.Sprintf("waits for a window of %s, the next of which couldn't be booked", name)
+	}
 }
 
 func foreign(m placement.Misfit) string {

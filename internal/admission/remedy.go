@@ -3,10 +3,10 @@ package admission
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
@@ -31,7 +31,13 @@ func Remedy(v View, r Request, verdict Verdict) *fault.Remedy {
 		if !ok {
 			return nil
 		}
+		if spec.Array.Elements.Len() != r.Spec.Array.Elements.Len() {
+			r.Array = &workload.Array{Pending: spec.Array.Elements}
+		}
 		r.Spec = spec
+		if len(spec.After.Of) == 0 {
+			r.Met, r.Array = nil, nil
+		}
 		r.Subject.QoS, _ = v.Catalog.QoSNamed(spec.QoS)
 		var err error
 		if verdict, err = Decide(v, r); err != nil {
@@ -57,9 +63,18 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 	s := r.Spec
 	switch reason.Code {
 	case codes.DevicesNeverFit, codes.CPUNeverFit, codes.MemoryNeverFit:
-		fit, ok := v.Placement.LargestFit(shapeOf(s), r.Subject.Partition)
-		s.CPU, s.Mem, s.GPU = fit.CPU, fit.Mem, fit.GPU
+		sh := v.decisionOn(r).shape
+		fit, ok := v.Placement.LargestFit(sh, r.Subject.Partition)
+		s.CPU, s.Mem = fit.CPU, fit.Mem
+		if fit.GPU != sh.GPU {
+			s.GPU = fit.GPU
+		}
 		return s, ok
+	case codes.DevicesNotShared:
+		s.GPU = quantity.Device
+		return s, true
+	case codes.DeviceMemory, codes.DeviceMemoryNone:
+		return lessMemory(s, reason)
 	case codes.ModelUnknown:
 		s.Model = ""
 		return s, true
@@ -76,25 +91,33 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 		return afford(v, r, verdict)
 	case codes.QoSBusy, codes.QoSDenied:
 		return patient(v, r)
-	case codes.Maintenance, codes.LimitWall:
-		return setField(s, "time", reason.Bound)
-	case codes.DevicesBusy, codes.DevicesForeign, codes.CPUBusy, codes.MemoryBusy:
-		return setField(s, reason.Field, reason.Bound)
-	case codes.LimitDevices, codes.LimitCPU, codes.LimitMemory:
+	case codes.DependencyNever:
+		s.After = workload.Dependencies{}
+		return s, true
+	case codes.Maintenance, codes.Reserved, codes.ReservationWait, codes.ReservationShort, codes.LimitWall, codes.DeadlineTooSoon:
+		return setField(s, "time", reason.Bound, false)
+	case codes.DevicesBusy, codes.DevicesForeign, codes.CPUBusy, codes.MemoryBusy, codes.ShareLimit, codes.ShareBorrow, codes.ShareKept:
+		return setField(s, reason.Field, reason.Bound, r.splits())
+	case codes.LimitSubmitted:
+		return fewer(v, r, verdict)
+	case codes.LimitDevices, codes.LimitCPU, codes.LimitMemory, codes.LimitHours:
 		return headroom(v, r, verdict, reason)
 	}
 	return s, false
 }
 
 // setField gives a field the amount that is available, if that leaves enough to
-// run at all.
-func setField(s workload.Spec, field, to string) (workload.Spec, bool) {
+// run at all. Less than a device is only if parts are given.
+func setField(s workload.Spec, field, to string, parts bool) (workload.Spec, bool) {
 	var n int64
 	var err error
 	least := int64(1)
 	switch field {
 	case "gpu":
-		n, err = quantity.ParseCount(to)
+		n, err = quantity.ParseDevices(to)
+		if n > quantity.Device || !parts {
+			n -= n % quantity.Device
+		}
 		s.GPU = n
 	case "cpu":
 		n, err = quantity.ParseCPU(to)
@@ -110,19 +133,56 @@ func setField(s workload.Spec, field, to string) (workload.Spec, bool) {
 	return s, err == nil && n >= least
 }
 
+// lessMemory asks for as much of a device's memory as the largest has, or for whatever
+// there is where that isn't known.
+func lessMemory(s workload.Spec, reason fault.Reason) (workload.Spec, bool) {
+	if reason.Code == codes.DeviceMemory {
+		n, err := quantity.ParseBytes(reason.Bound)
+		s.GPUMem = n
+		return s, err == nil && n > 0
+	}
+	if s.GPUMem = 0; s.GPU == workload.LeastPart {
+		s.GPU = quantity.Device
+	}
+	return s, true
+}
+
+// fewer leaves as many elements of an array as may be submitted, unless they wait for
+// those of another one by one.
+func fewer(v View, r Request, verdict Verdict) (workload.Spec, bool) {
+	s, d := r.Spec, decision{View: v, Request: r, path: verdict.Demand.Path}
+	left := s.Array.Elements.Len()
+	for _, viol := range v.Limits.Check(d.who(), limits.Ask{Demand: limits.Demand{Submitted: left}, Now: v.Now}) {
+		if viol.Limit.Resource == limits.Submitted {
+			left = min(left, viol.Max-viol.Used)
+		}
+	}
+	if _, corresponds := s.After.Corresponds(); corresponds || left < 1 {
+		return s, false
+	}
+	s.Array.Elements = s.Array.Elements.First(left)
+	return s, true
+}
+
 // headroom reduces an amount to what its tightest limit leaves.
 func headroom(v View, r Request, verdict Verdict, reason fault.Reason) (workload.Spec, bool) {
-	who := limits.Who{Path: verdict.Demand.Path, User: r.Subject.User.ID, Partition: r.Subject.Partition.Name}
-	ask := limits.Demand{CPU: r.Spec.CPU, Mem: r.Spec.Mem, GPU: r.Spec.GPU, Models: verdict.Use.Devices}
+	d := decision{View: v, Request: r, path: verdict.Demand.Path}
+	ask := limits.Ask{
+		Demand: limits.Demand{CPU: r.Spec.CPU, Mem: r.Spec.Mem, GPU: catalog.Counted(verdict.Use.Devices), Models: verdict.Use.Devices},
+		Wall:   r.Spec.Time, Grace: r.Spec.Grace, Now: v.Now,
+	}
 	least := int64(-1)
 	var resource limits.Resource
-	for _, viol := range v.Limits.Check(who, ask, r.Spec.Time) {
+	for _, viol := range v.Limits.Check(d.who(), ask) {
 		if limitCode(viol.Limit.Resource) != reason.Code {
 			continue
 		}
-		left := viol.Limit.Max
+		left := viol.Most()
 		if r.Gate == Start {
-			left -= viol.Used
+			left = viol.Max - viol.Used
+		}
+		if viol.Limit.Resource.Hours() {
+			left = ask.Longest(viol.Limit.Resource, left) - r.Spec.Grace
 		}
 		if least < 0 || left < least {
 			least, resource = left, viol.Limit.Resource
@@ -131,7 +191,10 @@ func headroom(v View, r Request, verdict Verdict, reason fault.Reason) (workload
 	if least <= 0 {
 		return r.Spec, false
 	}
-	return setField(r.Spec, fieldOf(resource), text(resource, least))
+	if resource.Hours() {
+		resource = limits.Time
+	}
+	return setField(r.Spec, fieldOf(resource), limits.Format(resource, least), r.splits())
 }
 
 // afford shortens the wall time to what the account can pay, in whole minutes; if
@@ -147,13 +210,14 @@ func afford(v View, r Request, verdict Verdict) (workload.Spec, bool) {
 	}
 	const minute = int64(60e9)
 	d := decision{View: v, Request: r}
+	funds /= money.Micros(d.jobs())
 	span := book.Affordable(verdict.Use, d.factor(), v.Now, funds) - s.Grace
 	if span >= minute {
 		s.Time = min(s.Time, span-span%minute)
 		return s, true
 	}
-	if s.GPU > 1 {
-		s.GPU--
+	if s.GPU > quantity.Device {
+		s.GPU -= quantity.Device
 		return s, true
 	}
 	return s, false
@@ -163,7 +227,10 @@ func afford(v View, r Request, verdict Verdict) (workload.Spec, bool) {
 func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.Remedy {
 	out := &fault.Remedy{Set: map[string]string{}}
 	if r.Spec.GPU != before.GPU {
-		out.Set["gpu"] = strconv.FormatInt(r.Spec.GPU, 10)
+		out.Set["gpu"] = quantity.FormatDevices(r.Spec.GPU)
+	}
+	if r.Spec.GPUMem != before.GPUMem {
+		out.Set["gpu_mem"] = quantity.FormatBytes(r.Spec.GPUMem)
 	}
 	if r.Spec.CPU != before.CPU {
 		out.Set["cpu"] = quantity.FormatCPU(r.Spec.CPU)
@@ -183,13 +250,19 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 	if r.Spec.Where != before.Where {
 		out.Set["constraint"] = r.Spec.Where
 	}
+	if r.Spec.Array.Elements.Len() != before.Array.Elements.Len() {
+		out.Set["array"] = r.Spec.Array.String()
+	}
+	if len(r.Spec.After.Of) != len(before.After.Of) {
+		out.Set["after"] = r.Spec.After.String()
+	}
 	var flags []string
 	for _, k := range slices.Sorted(maps.Keys(out.Set)) {
 		value := out.Set[k]
 		if value == "" {
 			value = `""`
 		}
-		flags = append(flags, "--"+k+" "+value)
+		flags = append(flags, "--"+strings.ReplaceAll(k, "_", "-")+" "+value)
 	}
 	out.Flags = strings.Join(flags, " ")
 	w := StartWindow(v, r, verdict)
@@ -198,5 +271,6 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 }
 
 func same(a, b workload.Spec) bool {
-	return a.GPU == b.GPU && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS && a.Where == b.Where
+	return a.GPU == b.GPU && a.GPUMem == b.GPUMem && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS && a.Where == b.Where &&
+		a.Array.Elements.Len() == b.Array.Elements.Len() && len(a.After.Of) == len(b.After.Of)
 }

@@ -2,12 +2,17 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
@@ -27,6 +32,14 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 		return s, spec, err
 	}
 	spec.Account = s.Account.Name
+	switch spec.Reservation {
+	case "":
+		v.join(&s, &spec)
+	case NoReservation:
+		spec.Reservation = ""
+	default:
+		v.into(p, &s, &spec, &bad)
+	}
 	if s.Partition, ok = v.Catalog.Partition(spec.Partition); !ok {
 		bad.Add("partition", "no such partition: %s (there are: %s)", or(spec.Partition, "(default)"), v.partitions())
 	}
@@ -43,12 +56,142 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 	if s.QoS.MaxGrace > 0 && spec.Grace > s.QoS.MaxGrace {
 		spec.Grace = s.QoS.MaxGrace
 	}
-	spec.Mixed = v.Mixed && spec.GPU > 1
+	spec.Mixed = v.Mixed && spec.GPU > quantity.Device
 	raise := access.Target{Role: access.Owner, Within: v.Tenancy.Within(s.Account.ID, id.Account(p.Narrow.Account))}
 	if spec.Priority > 0 && !access.Authorize(p, access.JobRaise, raise) {
 		bad.Add("priority", "only an operator may raise a job's priority: give 0 or less")
 	}
 	return s, spec, bad.Err()
+}
+
+// into looks up the reservation that a job is to run in, which says in which partition
+// that is. One that isn't for the user or the account, and that the caller may not see
+// either, isn't there.
+func (v View) into(p access.Principal, s *Subject, spec *workload.Spec, bad *fault.Fields) {
+	r, ok := v.Placement.Reservation(spec.Reservation)
+	switch {
+	case ok && r.Admits(s.User.ID, v.Tenancy.Path(s.Account.ID)):
+	case ok && v.SeesReservation(p, r):
+		bad.Add("reservation", "%s isn't for account %s", r.Name, s.Account.Name)
+		return
+	default:
+		bad.Add("reservation", "no such reservation: %s", spec.Reservation)
+		return
+	}
+	s.In = r
+	if spec.Partition == "" {
+		spec.Partition = r.Partition
+	}
+	if spec.Partition != r.Partition {
+		bad.Add("partition", "reservation %s is in partition %s", r.Name, r.Partition)
+	}
+}
+
+// NoReservation is what a job names that is to run in none.
+const NoReservation = "none"
+
+// join puts a job that names no reservation into one that takes such jobs in: it is for
+// the user or the account, and in the window that lasts there is a place big enough that
+// no other job is in, nor waits for. A job that says no time gets what is left, but for
+// what it may take to be started among many.
+func (v View) join(s *Subject, spec *workload.Spec) {
+	if len(spec.Array.Elements) > 0 || spec.Begin > v.Now || spec.Hold {
+		return
+	}
+	path := v.Tenancy.Path(s.Account.ID)
+	for _, r := range v.Placement.Reservations.All() {
+		if !r.Join || !r.Admits(s.User.ID, path) || spec.Partition != "" && spec.Partition != r.Partition {
+			continue
+		}
+		p, _ := v.Catalog.Partition(r.Partition)
+		q, _ := v.Catalog.QoSNamed(spec.QoS)
+		if !p.Admits(path) || !q.Admits(path) || !p.Takes(q) {
+			continue
+		}
+		who := limits.Who{Path: path, User: s.User.ID, Partition: p.Name, QoS: q.Name}
+		if wall, ok := v.seat(r, p, q, who, *spec); ok {
+			s.In, spec.Partition, spec.Time = r, r.Partition, wall
+			return
+		}
+	}
+}
+
+// seat is the wall time, in ns, that a job may have in a reservation if there is a place
+// for it now. One that says no time gets no more than it may have at all.
+func (v View) seat(r placement.Reservation, p catalog.Partition, q catalog.QoS, who limits.Who, spec workload.Spec) (wall int64, ok bool) {
+	sh := placement.Shape{
+		CPU: spec.CPU, Mem: spec.Mem, GPU: spec.GPU, Model: spec.Model, Memory: spec.GPUMem, Where: spec.Where, Wall: spec.Time,
+		Grace: cmp.Or(spec.Grace, q.Grace) + StartMargin, In: r.ID,
+	}
+	if sh, ok = v.Placement.Sized(sh); !ok || spec.Part() > 0 {
+		return 0, false // what is reserved is whole devices
+	}
+	left := v.Placement.Lasts(r.ID, v.Now)
+	left -= min(left/4, rush)
+	if sh.Wall == 0 {
+		sh.Wall = left - sh.Grace
+		for _, most := range []int64{p.MaxWall, q.MaxWall} {
+			if most > 0 {
+				sh.Wall = min(sh.Wall, most)
+			}
+		}
+		for _, bad := range v.Limits.Check(who, limits.Ask{Wall: max(0, sh.Wall), Now: v.Now}) {
+			sh.Wall = min(sh.Wall, bad.Max) // of the job's own time: it asks for nothing else
+		}
+		sh.Wall -= sh.Wall % 1e9
+	}
+	if sh.Wall < leastWall || sh.Length() > left || len(v.Placement.NeverInside(sh, v.Now)) > 0 {
+		return 0, false
+	}
+	taken, own := v.seated(r, who.User)
+	return sh.Wall, taken < r.Count && (r.Each == 0 || own < r.Each)
+}
+
+// seated is how many places of a reservation are spoken for, and how many of those by a
+// user. Nobody speaks for more than he may have at once, however much of his waits.
+func (v View) seated(r placement.Reservation, u id.User) (all, own int64) {
+	of := map[id.User]int64{}
+	for j := range v.Workload.Within(r.ID) {
+		n := j.Waits()
+		if r.Each > 0 {
+			n = min(n, r.Each-of[j.User])
+		}
+		of[j.User] += n
+		all += n
+	}
+	return all, of[u]
+}
+
+// Of a window at least leastWall must be left for a job to be put into it, after at most
+// rush for its start; in ns.
+const (
+	leastWall = int64(60e9)
+	rush      = int64(300e9)
+)
+
+// SeesReservation reports whether the caller may know of a reservation: it is for him,
+// or for an account of which he sees something, or he sees all.
+func (v View) SeesReservation(p access.Principal, r placement.Reservation) bool {
+	for _, u := range r.Users {
+		if access.Authorize(p, access.UserSee, access.Target{Owner: int64(u)}) {
+			return true
+		}
+	}
+	see := func(a id.Account) bool {
+		t := access.Target{Role: v.Tenancy.Role(id.User(p.User), a, v.Now), Within: v.Tenancy.Within(a, id.Account(p.Narrow.Account))}
+		return access.Authorize(p, access.AccountSee, t)
+	}
+	for _, a := range r.Accounts {
+		if see(a) {
+			return true
+		}
+	}
+	for _, m := range v.Tenancy.MembershipsOf(id.User(p.User)) {
+		if slices.ContainsFunc(r.Accounts, func(a id.Account) bool { return v.Tenancy.Within(m.Account, a) }) && see(m.Account) {
+			return true
+		}
+	}
+	return access.Authorize(p, access.LedgerAll, access.Target{})
 }
 
 // account finds who pays: the named account, or the only one the user may use. A
@@ -130,6 +273,7 @@ func (v View) SubjectOf(j *workload.Job) Subject {
 	s.Account, _ = v.Tenancy.Accounts.Get(j.Account)
 	s.Partition, _ = v.Catalog.Partition(j.Spec.Partition)
 	s.QoS, _ = v.Catalog.QoSNamed(j.Spec.QoS)
+	s.In, _ = v.Placement.Reservations.Get(j.In)
 	return s
 }
 
@@ -138,12 +282,13 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	if r.Job != nil {
 		d := r.Job.Demand()
 		d.CPU, d.Mem, d.GPU, d.Model, d.Wall, d.Grace = r.Spec.CPU, r.Spec.Mem, r.Spec.GPU, r.Spec.Model, r.Spec.Time, r.Spec.Grace
-		d.Mixed, d.Where = r.Spec.Mixed, r.Spec.Where
+		d.Mixed, d.Where, d.GPUMem = r.Spec.Mixed, r.Spec.Where, r.Spec.GPUMem
 		return d
 	}
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, GPUMem: s.GPUMem, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace,
+		In: r.Subject.In.ID,
 	}
 }

@@ -6,14 +6,11 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
-	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/workload"
 )
-
-func shapeOf(s workload.Spec) placement.Shape {
-	return placement.Shape{CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace}
-}
 
 // Quote is the verdict on a request that isn't submitted: what accepting it would
 // say, with the window in which it would start, and a remedy if it is refused.
@@ -40,71 +37,199 @@ func Why(v View, j *workload.Job) (Verdict, Request, error) {
 
 // StartWindow says when a request would start from its place in the queue.
 func StartWindow(v View, r Request, verdict Verdict) placement.Window {
-	partition, o := r.Subject.Partition.Name, v.Order()
+	queue, o := workload.QueueOf(r.Subject.Partition.Name, r.Subject.In.ID), v.Order()
 	at := place(o, r)
+	sh, fits := v.Placement.Sized(placement.ShapeOf(verdict.Demand))
 	in := placement.EstimateInput{
-		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: placement.ShapeOf(verdict.Demand),
-		Claims: v.Workload.Claims(partition), Blocked: blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible, Models: v.Models,
-		Queue: v.Workload.Length(partition), Position: v.Workload.Ahead(o, partition, at),
+		State: v.Placement, Partition: r.Subject.Partition, Sharing: sharing(v, r.Subject.Partition), Now: v.Now, Shape: sh,
+		Claims: v.Workload.Claims(queue), Blocked: !fits || blocked(verdict), Depth: v.PlanDepth, Margin: StartMargin, Eligible: v.Eligible, Models: v.Models, Caps: v.caps(r, verdict, o, at),
+		Queue: v.Workload.Length(queue), Position: v.Workload.Ahead(o, queue, at) + v.before(r.Job),
 		Fronts: func(partition string) iter.Seq[workload.Front] { return v.Workload.Fronts(o, partition, at) },
 	}
 	if r.Job != nil {
 		in.Promise, in.Yields = r.Job.Promise, v.YieldTo(r.Job)
-		in.Claims = slices.DeleteFunc(in.Claims, func(j *workload.Job) bool { return j.ID == r.Job.ID })
+		in.Claims = slices.DeleteFunc(in.Claims, func(j *workload.Job) bool { return j.Row() == r.Job.Row() })
 	} else {
-		in.Yields = v.yieldTo(r.Subject.QoS)
-		in.Queue++
+		if in.Shape.In == 0 {
+			in.Yields = v.claimant(r).yields()
+		}
+		in.Queue += r.Spec.Jobs()
 	}
 	in.Ahead = func(yield func(*workload.Job, workload.Place) bool) {
-		for j, p := range v.Workload.Queue(o, partition) {
-			if p.Compare(at) >= 0 || !yield(j, p) {
+		for j, p := range v.Workload.Queue(o, queue) {
+			self := r.Job != nil && (j.ID == r.Job.ID || j.Row() == r.Job.ID)
+			if self || p.Compare(at) > 0 || !yield(j, p) {
 				return
 			}
 		}
 	}
-	return placement.Estimate(in)
+	opens, known := v.opens(r, verdict)
+	in.Blocked = in.Blocked || !known
+	w := placement.Estimate(in)
+	if opens > v.Now && w.Start != 0 {
+		w.Kind, w.Start, w.Stops = placement.StartEstimated, max(w.Start, opens), 0
+	}
+	return v.held(r.job(), w)
+}
+
+// opens is when the periods have ended whose limits on hours have no room for a request
+// now, in ns; 0: there are none. known is false if one of them rolls on.
+func (v View) opens(r Request, verdict Verdict) (at int64, known bool) {
+	d := v.decisionOn(r)
+	d.Gate = Start
+	for _, viol := range v.Limits.Check(d.who(), d.ask()) {
+		if !viol.Limit.Resource.Hours() {
+			continue
+		}
+		if viol.To == 0 {
+			return 0, false
+		}
+		at = max(at, viol.To)
+	}
+	return at, true
+}
+
+// caps lists the limits on use at once, and the bounds of shares, that keep a request
+// from starting now, each with the jobs under it.
+func (v View) caps(r Request, verdict Verdict, o workload.Order, at workload.Place) []placement.Cap {
+	d := v.decisionOn(r)
+	d.Gate = Start
+	var out []placement.Cap
+	for _, viol := range v.Limits.Check(d.who(), d.ask()) {
+		l := viol.Limit
+		if viol.Never || l.Resource.PerJob() || l.Resource.Hours() {
+			continue
+		}
+		out = append(out, placement.Cap{
+			Resource: l.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(l.Scope), Fronts: v.frontsIn(l.Scope, o, at),
+		})
+	}
+	for _, viol := range d.shares(d.ask()) {
+		if sc := (limits.Scope{Account: viol.Share.Account, Partition: viol.Share.Partition}); !viol.Never && viol.Kind != share.OfOthers {
+			out = append(out, placement.Cap{
+				Resource: viol.Share.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(sc), Fronts: v.frontsIn(sc, o, at),
+			})
+		}
+	}
+	return v.perUser(out, r, o, at)
+}
+
+// perUser adds the bound of a reservation on jobs of each user, if the request's user has
+// as many there as he may.
+func (v View) perUser(caps []placement.Cap, r Request, o workload.Order, at workload.Place) []placement.Cap {
+	in, u := r.Subject.In, r.Subject.User.ID
+	if in.Each == 0 {
+		return caps
+	}
+	c := placement.Cap{Resource: limits.Running, Max: in.Each, Asked: 1}
+	for j := range v.inside(in, u) {
+		if h, ok := v.Placement.Holds.Get(j.ID); ok {
+			c.Holds = append(c.Holds, h)
+		}
+	}
+	if int64(len(c.Holds)) < in.Each {
+		return caps
+	}
+	c.Fronts = func(yield func(workload.Front) bool) {
+		for f := range v.Workload.Fronts(o, workload.QueueOf(in.Partition, in.ID), at) {
+			if f.Of.User == u && !yield(f) {
+				return
+			}
+		}
+	}
+	return append(caps, c)
+}
+
+// holdsIn lists what the running jobs of a scope have.
+func (v View) holdsIn(sc limits.Scope) []placement.Hold {
+	var out []placement.Hold
+	for _, j := range v.Workload.Active.All() {
+		if h, ok := v.Placement.Holds.Get(j.ID); ok && whoOf(j.LaneOf(), j.Path).Within(sc) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// frontsIn yields the lanes of a scope that have jobs before a place, whatever queue they
+// are in: limits count what runs in reservations, too.
+func (v View) frontsIn(sc limits.Scope, o workload.Order, at workload.Place) iter.Seq[workload.Front] {
+	return func(yield func(workload.Front) bool) {
+		for queue := range v.queues() {
+			for f := range v.Workload.Fronts(o, queue, at) {
+				if whoOf(f.Of, v.Tenancy.Path(f.Of.Account)).Within(sc) && !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// queues yields those of all partitions, and of the reservations that jobs are in.
+func (v View) queues() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range v.Catalog.Partitions.All() {
+			if !yield(name) {
+				return
+			}
+		}
+		for in := range v.Workload.Reservations() {
+			if r, ok := v.Placement.Reservations.Get(in); ok && !yield(workload.QueueOf(r.Partition, in)) {
+				return
+			}
+		}
+	}
+}
+
+func whoOf(l workload.Lane, path []pathID) limits.Who {
+	return limits.Who{Path: path, User: l.User, Partition: l.Partition, QoS: l.QoS}
 }
 
 // place is where the request's job is in the queue, or would be if it came now.
 func place(o workload.Order, r Request) workload.Place {
 	if r.Job != nil {
-		return o.Place(r.Job.LaneOf(), r.Job.Since(), r.Job.ID)
+		return o.Place(r.Job.LaneOf(), r.Job.Since(), r.Job.Row())
 	}
-	j := workload.Job{User: r.Subject.User.ID, Account: r.Subject.Account.ID, Spec: r.Spec}
-	return o.Place(j.LaneOf(), o.Now, 1<<63-1)
+	return o.Place(laneOf(r), o.Now, 1<<63-1)
+}
+
+// before is how many elements of its array come before an element that waits.
+func (v View) before(j *workload.Job) int64 {
+	if j == nil {
+		return 0
+	}
+	array, index, one := v.row(j)
+	if !one {
+		return 0
+	}
+	return array.Before(index)
+}
+
+// Lane is the lane that the request's job waits in, or would.
+func (r Request) Lane() workload.Lane { return laneOf(r) }
+
+// laneOf is the lane that a request's job waits in, or would.
+func laneOf(r Request) workload.Lane {
+	if r.Job != nil {
+		return r.Job.LaneOf()
+	}
+	j := workload.Job{User: r.Subject.User.ID, Account: r.Subject.Account.ID, Spec: r.Spec, In: r.Subject.In.ID}
+	return j.LaneOf()
 }
 
 // StartMargin, in ns, is the time allowed between the decision to start a job and
 // the start of its program, in which it holds its resources already.
 const StartMargin = int64(30e9)
 
-// Eligible reports whether nothing but resources keeps a waiting job from
-// starting: limits and funds have room for it.
-func (v View) Eligible(j *workload.Job) bool {
-	kept, err := v.Kept(j)
-	return err == nil && len(kept) == 0
-}
-
-// Kept is what other than resources keeps a waiting job from starting.
-func (v View) Kept(j *workload.Job) ([]fault.Reason, error) {
-	d := decision{View: v, Request: Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j}, path: j.Path}
-	d.out.Demand = j.Demand()
-	d.shape = shapeOf(j.Spec)
-	d.standing()
-	d.offer()
-	d.bounds()
-	if len(d.out.Reasons) > 0 {
-		return d.out.Reasons, nil
-	}
-	err := d.price()
-	return d.out.Reasons, err
-}
-
-// blocked reports whether something other than busy resources stands in the way.
+// blocked reports whether something stands in the way that has no known end.
 func blocked(v Verdict) bool {
 	for _, r := range v.Reasons {
 		switch r.Code {
-		case codes.DevicesBusy, codes.CPUBusy, codes.MemoryBusy, codes.Maintenance, codes.Priority:
+		case codes.DevicesBusy, codes.CPUBusy, codes.MemoryBusy, codes.Maintenance, codes.Reserved, codes.ReservationWait, codes.ReservationEach, codes.Priority, codes.BeginTime, codes.Dependency:
+		case codes.LimitDevices, codes.LimitCPU, codes.LimitMemory, codes.LimitRunning, codes.LimitHours, codes.ShareLimit, codes.ShareBorrow:
+			if r.Never {
+				return true
+			}
 		default:
 			return true
 		}

@@ -139,13 +139,17 @@ func (s *server) build(ctx context.Context) error {
 		return err
 	}
 	s.loops = s.newLoops()
+	login, err := loginOf(s.Config.Login)
+	if err != nil {
+		return err
+	}
 	reader := query.New(query.Deps{Worlds: s.seq, History: s.store, Now: s.clock.Nanos, Server: query.Server{
 		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
-		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress,
+		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress,
 	}})
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Ready: s.checks(), Reused: s.loops.reused,
+		Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login,
 	})
 	return err
 }
@@ -160,6 +164,9 @@ func (s *server) runtime() (bool, string) {
 	}
 	if err := s.loops.runner.Lost(); err != nil {
 		return false, "contact with the container runtime is lost"
+	}
+	if err := s.link.failure(); err != nil {
+		return false, "the container runtime can't be kept running: the server's log says why"
 	}
 	return true, "ok"
 }

@@ -20,7 +20,7 @@ import (
 
 // newLink describes how to reach the engine that the configuration names.
 func (s *server) newLink(ctx context.Context) (*link, error) {
-	l := &link{log: s.Log}
+	l := &link{log: s.Log, cut: make(chan struct{}, 1)}
 	if s.Config.Engine.Kind == config.EngineSim {
 		fleet, err := simFleet(s.Config, s.head.Instance)
 		if err != nil {
@@ -42,6 +42,7 @@ func (s *server) newLink(ctx context.Context) (*link, error) {
 		endpoint, l.ensure = rt.Endpoint(), rt.Ensure
 	}
 	cfg := s.criConfig(endpoint, source)
+	cfg.Cut = l.lost
 	l.connect = func(ctx context.Context) (engine.Engine, error) { return cri.New(ctx, cfg) }
 	return l, nil
 }
@@ -135,4 +136,13 @@ func readFleet(path, instance string) (*sim.Fleet, error) {
 		return nil, fmt.Errorf("engine.fleet: %s: %w", path, err)
 	}
 	return sim.NewFleet(cfg)
+}
+
+// deviceMemory is what the configuration says of models' memory, in bytes.
+func deviceMemory(c config.Config) map[string]int64 {
+	out := make(map[string]int64, len(c.Devices.Memory))
+	for model, n := range c.Devices.Memory {
+		out[model] = int64(n)
+	}
+	return out
 }

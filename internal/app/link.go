@@ -17,6 +17,7 @@ type link struct {
 	connect func(context.Context) (engine.Engine, error)
 	ensure  func(context.Context) error // the runtime beneath; nil: not ours
 	log     *slog.Logger
+	cut     chan struct{} // has something while the runtime may be away
 
 	mu  sync.Mutex
 	eng engine.Engine
@@ -31,6 +32,14 @@ const (
 	retryPeriod  = 2 * time.Second
 )
 
+// lost has the runtime looked at now: its events were cut off.
+func (l *link) lost() {
+	select {
+	case l.cut <- struct{}{}:
+	default:
+	}
+}
+
 // run keeps the runtime running and the engine connected until ctx ends.
 func (l *link) run(ctx context.Context) {
 	for {
@@ -43,6 +52,7 @@ func (l *link) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		case <-l.cut:
 		}
 	}
 }
@@ -85,6 +95,13 @@ func (l *link) get() (engine.Engine, error) {
 	return l.eng, nil
 }
 
+// failure is why the runtime couldn't be seen to the last time; nil: it could.
+func (l *link) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 func (l *link) Inventory(ctx context.Context) (engine.Inventory, error) {
 	e, err := l.get()
 	if err != nil {
@@ -113,8 +130,16 @@ func (l *link) Start(ctx context.Context, a engine.Allocation) error {
 	return l.do(func(e engine.Engine) error { return e.Start(ctx, a) })
 }
 
-func (l *link) Signal(ctx context.Context, attempt engine.AttemptID, sig string) error {
-	return l.do(func(e engine.Engine) error { return e.Signal(ctx, attempt, sig) })
+func (l *link) StartStep(ctx context.Context, a engine.Allocation, s engine.Step) error {
+	return l.do(func(e engine.Engine) error { return e.StartStep(ctx, a, s) })
+}
+
+func (l *link) Signal(ctx context.Context, step engine.StepID, sig string) error {
+	return l.do(func(e engine.Engine) error { return e.Signal(ctx, step, sig) })
+}
+
+func (l *link) StopStep(ctx context.Context, step engine.StepID) error {
+	return l.do(func(e engine.Engine) error { return e.StopStep(ctx, step) })
 }
 
 func (l *link) Stop(ctx context.Context, attempt engine.AttemptID) error {
@@ -149,16 +174,16 @@ func (l *link) Watch(ctx context.Context) (<-chan engine.Status, error) {
 	return e.Watch(ctx)
 }
 
-func (l *link) Logs(ctx context.Context, attempt engine.AttemptID, opts engine.LogOptions, w engine.LogWriter) error {
-	return l.do(func(e engine.Engine) error { return e.Logs(ctx, attempt, opts, w) })
+func (l *link) Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error {
+	return l.do(func(e engine.Engine) error { return e.Logs(ctx, step, opts, w) })
 }
 
-func (l *link) Exec(ctx context.Context, attempt engine.AttemptID, req engine.ExecRequest) (int, error) {
+func (l *link) Exec(ctx context.Context, step engine.StepID, req engine.ExecRequest) (int, error) {
 	e, err := l.get()
 	if err != nil {
 		return 0, err
 	}
-	return e.Exec(ctx, attempt, req)
+	return e.Exec(ctx, step, req)
 }
 
 // Close releases the engine, if there is one.

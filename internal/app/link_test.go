@@ -14,6 +14,8 @@ import (
 	"croft.dev/croft/internal/engine/sim"
 )
 
+var step = engine.StepID{Attempt: "a", N: 2}
+
 // Every call of an engine, so that none forgets that there may be none.
 var calls = map[string]func(context.Context, engine.Engine) error{
 	"Inventory": func(ctx context.Context, e engine.Engine) error { _, err := e.Inventory(ctx); return err },
@@ -22,15 +24,19 @@ var calls = map[string]func(context.Context, engine.Engine) error{
 		_, err := e.Pull(ctx, engine.PullRequest{Ref: "a"}, nil)
 		return err
 	},
-	"Start":  func(ctx context.Context, e engine.Engine) error { return e.Start(ctx, engine.Allocation{}) },
-	"Signal": func(ctx context.Context, e engine.Engine) error { return e.Signal(ctx, "a", "TERM") },
-	"Stop":   func(ctx context.Context, e engine.Engine) error { return e.Stop(ctx, "a") },
-	"Remove": func(ctx context.Context, e engine.Engine) error { return e.Remove(ctx, "a") },
-	"List":   func(ctx context.Context, e engine.Engine) error { _, err := e.List(ctx); return err },
-	"Watch":  func(ctx context.Context, e engine.Engine) error { _, err := e.Watch(ctx); return err },
-	"Logs":   func(ctx context.Context, e engine.Engine) error { return e.Logs(ctx, "a", engine.LogOptions{}, nil) },
+	"Start": func(ctx context.Context, e engine.Engine) error { return e.Start(ctx, engine.Allocation{}) },
+	"StartStep": func(ctx context.Context, e engine.Engine) error {
+		return e.StartStep(ctx, engine.Allocation{}, engine.Step{})
+	},
+	"Signal":   func(ctx context.Context, e engine.Engine) error { return e.Signal(ctx, step, "TERM") },
+	"StopStep": func(ctx context.Context, e engine.Engine) error { return e.StopStep(ctx, step) },
+	"Stop":     func(ctx context.Context, e engine.Engine) error { return e.Stop(ctx, "a") },
+	"Remove":   func(ctx context.Context, e engine.Engine) error { return e.Remove(ctx, "a") },
+	"List":     func(ctx context.Context, e engine.Engine) error { _, err := e.List(ctx); return err },
+	"Watch":    func(ctx context.Context, e engine.Engine) error { _, err := e.Watch(ctx); return err },
+	"Logs":     func(ctx context.Context, e engine.Engine) error { return e.Logs(ctx, step, engine.LogOptions{}, nil) },
 	"Exec": func(ctx context.Context, e engine.Engine) error {
-		_, err := e.Exec(ctx, "a", engine.ExecRequest{Stdout: io.Discard})
+		_, err := e.Exec(ctx, step, engine.ExecRequest{Stdout: io.Discard})
 		return err
 	},
 }
@@ -65,7 +71,7 @@ func TestLinkConnects(t *testing.T) {
 			t.Fatal(err)
 		}
 		up, connected, ensured := false, 0, 0
-		l := &link{log: slog.New(slog.DiscardHandler)}
+		l := &link{log: slog.New(slog.DiscardHandler), cut: make(chan struct{}, 1)}
 		l.ensure = func(context.Context) error {
 			ensured++
 			if !up {
@@ -89,6 +95,22 @@ func TestLinkConnects(t *testing.T) {
 		<-time.After(time.Minute)
 		if connected != 1 || ensured != 13 {
 			t.Errorf("connected %d times, saw to the runtime %d times", connected, ensured)
+		}
+		// when its events are cut off it is seen to at once, however often that is told
+		l.lost()
+		l.lost()
+		synctest.Wait()
+		if before := 13; ensured != before+1 && ensured != before+2 {
+			t.Errorf("saw to it %d times at once", ensured-before)
+		}
+		// what keeps it from being seen to later on is told, though calls still reach it
+		if err := l.failure(); err != nil {
+			t.Errorf("all is well: %v", err)
+		}
+		up = false
+		<-time.After(11 * time.Second)
+		if _, err := l.List(ctx); err != nil || l.failure() == nil {
+			t.Errorf("its files are gone: %v; calls: %v", l.failure(), err)
 		}
 		cancel()
 		<-done

@@ -19,15 +19,20 @@ import (
 	"croft.dev/croft/internal/loop/images"
 	"croft.dev/croft/internal/loop/inventory"
 	"croft.dev/croft/internal/loop/meter"
+	"croft.dev/croft/internal/loop/period"
 	"croft.dev/croft/internal/loop/plan"
+	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
 )
 
 // Periods of the loops that look at something outside the world.
 const (
 	inventoryPeriod = 5 * time.Second
 	groupsPeriod    = time.Minute
+	periodsPeriod   = 10 * time.Second
+	bookingRetry    = time.Minute
 	maintainPeriod  = 10 * time.Second
 	resyncPeriod    = 30 * time.Second
 	postPeriod      = time.Hour
@@ -47,6 +52,8 @@ type loops struct {
 	expire    expire.Loop
 	meter     meter.Loop
 	groups    groups.Loop
+	period    period.Loop
+	reserve   reserve.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -57,20 +64,24 @@ func (s *server) newLoops() *loops {
 	if s.Config.Engine.Kind == config.EngineSim {
 		who, files = simulated{s.machine}, anyPath{}
 	}
-	l.images = images.New(images.Config{Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Log: s.Log})
+	l.images = images.New(images.Config{
+		Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Ready: func() { l.runner.Wake() }, Log: s.Log,
+	})
 	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{
-		Port: s.port, Engine: s.link, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
+		Port: s.port, Engine: s.link, Images: l.images, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
 		Site: run.Site{
 			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
 			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(),
 		},
-		OnEnd: l.images.Forget, Log: s.Log,
+		OnEnd: l.images.Forget, OnStep: l.images.ForgetStep, Log: s.Log,
 	})
-	l.inventory = inventory.Loop{Port: s.port, Engine: s.link, Period: inventoryPeriod, Log: s.Log}
+	l.inventory = inventory.Loop{Port: s.port, Engine: s.link, Period: inventoryPeriod, Memory: deviceMemory(s.Config), Log: s.Log}
 	l.expire = expire.Loop{Port: s.port, Log: s.Log}
 	l.meter = meter.Loop{Port: s.port, Post: postPeriod, Log: s.Log}
 	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
+	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
+	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
 	return l
 }
 
@@ -103,7 +114,7 @@ func (l *loops) run(ctx context.Context) {
 	}
 	cancel()
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}
@@ -130,15 +141,25 @@ func (l *loops) wanted() []string {
 	for _, j := range w.Workload.Active.All() {
 		refs = append(refs, j.Spec.Image, j.Attempt.Image)
 	}
+	for _, s := range w.Workload.Steps.All() {
+		refs = append(refs, s.Spec.Image, s.Image)
+	}
 	order := w.View(w.Now).Order()
-	for name := range w.Catalog.Partitions.All() {
+	next := func(queue string) {
 		n := 0
-		for j := range w.Workload.Queue(order, name) {
+		for j := range w.Workload.Queue(order, queue) {
 			if n++; n > l.s.Config.Plan.Depth {
 				break
 			}
 			refs = append(refs, j.Spec.Image)
 		}
+	}
+	for name := range w.Catalog.Partitions.All() {
+		next(name)
+	}
+	refs = append(refs, w.Placement.Images(w.Now)...)
+	for _, r := range w.Placement.Reservations.All() {
+		next(workload.QueueOf(r.Partition, r.ID))
 	}
 	return refs
 }

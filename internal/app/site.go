@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine may have no time zone database
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -12,7 +15,10 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/httpapi"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/password"
 	"croft.dev/croft/internal/world"
 )
 
@@ -20,9 +26,10 @@ import (
 func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
 		Instance: instance, MountRoots: c.Mounts, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
-		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time),
+		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs),
+		Zone:    zoneOf(c.TimeZone),
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed,
-		Weights: admission.Weights{Age: int64(c.Priority.Age), AgeCap: int64(c.Priority.AgeCap)},
+		Weights: weightsOf(c.Priority),
 	}}
 	for _, p := range c.Partitions {
 		cmd.Partitions = append(cmd.Partitions, catalog.Partition{
@@ -37,6 +44,43 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		})
 	}
 	return cmd
+}
+
+// loginOf is how the configuration has passwords taken.
+func loginOf(c config.Login) (httpapi.Login, error) {
+	if !c.Passwords {
+		return httpapi.Login{}, nil
+	}
+	h, err := password.New(password.Config{})
+	return httpapi.Login{Hasher: h, Session: c.Session.Std(), Idle: c.Idle.Std(), Forwarded: c.Forwarded}, err
+}
+
+func lower(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strings.ToLower(n)
+	}
+	return out
+}
+
+func weightsOf(p config.Priority) admission.Weights {
+	return admission.Weights{
+		Age: int64(p.Age), AgeCap: int64(p.AgeCap), Share: int64(p.FairShare), Queue: int64(p.Guarantee), HalfLife: int64(p.HalfLife),
+		Devices: int64(p.Devices), Cores: int64(p.Cores),
+	}
+}
+
+// zoneOf is the clock of a time zone in the years that count.
+func zoneOf(name string) limits.Zone {
+	loc := time.Local
+	if name != "" {
+		var err error
+		if loc, err = time.LoadLocation(name); err != nil {
+			loc = time.UTC // the configuration was checked
+		}
+	}
+	year := func(y int) int64 { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
+	return limits.ZoneOf(loc, year(2020), year(2070))
 }
 
 // settle tells the world what the configuration says, and makes sure that the

@@ -19,7 +19,7 @@ type layer struct {
 // domain are the packages that decide, in their order: each knows only those
 // before it.
 var domain = []string{
-	"internal/access", "internal/tenancy", "internal/catalog", "internal/ledger", "internal/limits",
+	"internal/access", "internal/tenancy", "internal/catalog", "internal/ledger", "internal/limits", "internal/share", "internal/fairshare",
 	"internal/workload", "internal/placement", "internal/metering", "internal/admission", "internal/world",
 }
 
@@ -78,6 +78,14 @@ var layers = []layer{
 		why:      "it keeps rows and knows neither who asks nor who acts",
 	},
 	{
+		name: "roster", packages: []string{"internal/roster"}, may: []string{"internal/tenancy", "internal/access", "leaves", "api/v1/codes"},
+		why: "it reads files of others' making: nothing is decided by it",
+	},
+	{
+		name: "password", packages: []string{"internal/password"},
+		why: "it works on secrets: what it is given goes nowhere else",
+	},
+	{
 		name: "sequencer", packages: []string{"internal/sequencer"},
 		may: []string{"internal/store", "internal/store/chain", "internal/world", "internal/access", "leaves", "api/v1/codes"},
 		why: "the one writer knows what a command is and nothing of any particular one: no job, no account, no money",
@@ -98,7 +106,7 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
@@ -166,9 +174,11 @@ var homes = []home{
 	{"github.com/coder/websocket", []string{"api/v1", "internal/httpapi"}, "the two ends of a stream"},
 	{"github.com/spf13/", []string{"internal/cli", "internal/app/daemon"}, "command lines"},
 	{"go.yaml.in/yaml/v3", []string{"internal/cli", "internal/config"}, "people write YAML in job files and the configuration; programs talk JSON"},
+	{"golang.org/x/crypto/argon2", []string{"internal/password"}, "only it makes hashes of passwords"},
 	{"golang.org/x/term", []string{"internal/cli"}, "only the client has a terminal"},
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},
+	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri"}, "several containers are stopped at a time"},
 	{"golang.org/x/sys/unix", []string{
 		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "test/site",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},

@@ -194,19 +194,21 @@ func TestBook(t *testing.T) {
 func TestDearest(t *testing.T) {
 	b := catalog.Book{{ID: 1, Devices: []catalog.ModelRate{{Model: "*", Rate: 5}, {Model: "a100", Rate: 3}, {Model: "h100", Rate: 9}}}}
 	tests := map[string]struct {
-		offered []string
-		want    string
+		ways []catalog.ModelCount
+		want string
 	}{
-		"the dearest":        {[]string{"a100", "h100"}, "h100"},
-		"by the rate of *":   {[]string{"a100", "l4"}, "l4"},
-		"ties by name":       {[]string{"t4", "l4"}, "l4"},
-		"nothing offered":    {nil, ""},
-		"whatever the order": {[]string{"h100", "a100"}, "h100"},
+		"the dearest":                        {[]catalog.ModelCount{{"a100", 1000}, {"h100", 1000}}, "h100"},
+		"by the rate of *":                   {[]catalog.ModelCount{{"a100", 1000}, {"l4", 1000}}, "l4"},
+		"the first of equals":                {[]catalog.ModelCount{{"l4", 1000}, {"t4", 1000}}, "l4"},
+		"nothing offered":                    {nil, ""},
+		"whatever the order":                 {[]catalog.ModelCount{{"h100", 1000}, {"a100", 1000}}, "h100"},
+		"more of a cheaper one":              {[]catalog.ModelCount{{"a100", 1000}, {"h100", 250}}, "a100"},
+		"a product that an int64 can't have": {[]catalog.ModelCount{{"a100", 1 << 61}, {"h100", 1 << 61}}, "h100"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := b.Dearest(tt.offered, 0); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if got := b.Dearest(tt.ways, 0); got.Model != tt.want {
+				t.Errorf("got %v, want %q", got, tt.want)
 			}
 		})
 	}

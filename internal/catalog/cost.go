@@ -2,18 +2,28 @@ package catalog
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"croft.dev/croft/internal/money"
 )
 
-// ModelCount is a number of devices of one model.
+// ModelCount is so much of the devices of one model, in milli-devices.
 type ModelCount struct {
 	Model string
 	Count int64
 }
 
-// Use is what is paid for: milli-cores, bytes and devices by model.
+// Counted is all of the devices in counts, in milli-devices.
+func Counted(counts []ModelCount) int64 {
+	var n int64
+	for _, m := range counts {
+		n += m.Count
+	}
+	return n
+}
+
+// Use is what is paid for: milli-cores, bytes and milli-devices by model.
 type Use struct {
 	CPU, Mem int64
 	Devices  []ModelCount
@@ -24,7 +34,7 @@ type Use struct {
 type CostLine struct {
 	Resource string     // "gpu", "cpu" or "mem"
 	Model    string     // of devices
-	Amount   int64      // milli-cores, bytes or devices
+	Amount   int64      // milli-cores, bytes or milli-devices
 	Rate     money.Rate // in force at the start, before the factor
 	Micros   money.Micros
 }
@@ -33,6 +43,22 @@ type CostLine struct {
 type Cost struct {
 	Lines []CostLine
 	Total money.Micros
+}
+
+// Times is the price of n such uses; the only error is money.ErrRange.
+func (c Cost) Times(n int64) (Cost, error) {
+	if n == 1 {
+		return c, nil
+	}
+	out := Cost{Lines: slices.Clone(c.Lines)}
+	var err error
+	for i := range out.Lines {
+		if out.Lines[i].Micros, err = out.Lines[i].Micros.Times(n); err != nil {
+			return out, err
+		}
+	}
+	out.Total, err = c.Total.Times(n)
+	return out, err
 }
 
 // Cost returns what u costs over [from, to) by this book at a QoS factor in
@@ -60,7 +86,7 @@ func (b Book) Cost(u Use, factor, from, to int64) (Cost, error) {
 	}
 	for _, d := range u.Devices {
 		rate := func(p Price) money.Rate { r, _ := p.Device(d.Model); return r }
-		if err := add("gpu", d.Model, d.Count, d.Count*1000, money.PerDevice, rate); err != nil {
+		if err := add("gpu", d.Model, d.Count, d.Count, money.PerDevice, rate); err != nil {
 			return Cost{}, err
 		}
 	}
@@ -98,19 +124,22 @@ func hourPrices(u Use, factor int64, p Price) []money.HourPrice {
 	hours := []money.HourPrice{{Amount: u.CPU, Rate: p.CPU, Factor: factor, Unit: money.PerCore}, {Amount: u.Mem, Rate: p.Memory, Factor: factor, Unit: money.PerGiB}}
 	for _, d := range u.Devices {
 		r, _ := p.Device(d.Model)
-		hours = append(hours, money.HourPrice{Amount: d.Count * 1000, Rate: r, Factor: factor, Unit: money.PerDevice})
+		hours = append(hours, money.HourPrice{Amount: d.Count, Rate: r, Factor: factor, Unit: money.PerDevice})
 	}
 	return hours
 }
 
-// Dearest returns the model among offered with the highest rate at t, for a
-// request that takes any.
-func (b Book) Dearest(offered []string, t int64) string {
+// Dearest returns what of several ways to have devices costs most at t, for a request
+// that takes any.
+func (b Book) Dearest(ways []ModelCount, t int64) ModelCount {
 	p, _ := b.At(t)
-	best, rate := "", money.Rate(-1)
-	for _, m := range slices.Sorted(slices.Values(offered)) {
-		if r, _ := p.Device(m); r > rate {
-			best, rate = m, r
+	var best ModelCount
+	var most [2]uint64
+	for i, m := range ways {
+		r, _ := p.Device(m.Model)
+		hi, lo := bits.Mul64(uint64(r), uint64(m.Count))
+		if cost := [2]uint64{hi, lo}; i == 0 || slices.Compare(cost[:], most[:]) > 0 {
+			best, most = m, cost
 		}
 	}
 	return best

@@ -14,6 +14,8 @@ type Partition struct {
 	MaxWall  int64 // ns; 0: unbounded
 	DefWall  int64 // ns; what a job gets that names no time
 	Priority int64 // added to the priority of its jobs
+	// ShareDevices lets several jobs have parts of one device.
+	ShareDevices bool
 
 	Allow []id.Account // sorted; these and those below them may use it; empty: all
 	Deny  []id.Account // sorted; these and those below them may not, whatever Allow says
@@ -42,7 +44,7 @@ func (p Partition) Takes(q QoS) bool { return listed(p.QoS, q.Name) && listed(q.
 // Configure is p as the configuration's row c says it is, with what can only be
 // said at run time left as it was.
 func (p Partition) Configure(c Partition) Partition {
-	c.Priority, c.Allow, c.Deny, c.QoS = p.Priority, p.Allow, p.Deny, p.QoS
+	c.Priority, c.ShareDevices, c.Allow, c.Deny, c.QoS = p.Priority, p.ShareDevices, p.Allow, p.Deny, p.QoS
 	c.Configured = true
 	return c
 }

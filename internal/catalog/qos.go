@@ -36,7 +36,7 @@ type QoS struct {
 
 // Contract is how jobs of a QoS may be preempted.
 type Contract struct {
-	Exempt bool   `json:"exempt,omitempty"`  // they never are
+	Exempt bool   `json:"exempt,omitempty"`  // they never are, but for what they have borrowed
 	MinRun int64  `json:"min_run,omitempty"` // ns that a job runs at least before it may be
 	Signal string `json:"signal,omitempty"`  // what a job is told it with, without SIG; "": TERM
 	Grace  int64  `json:"grace,omitempty"`   // ns from that signal to SIGKILL; 0: the job's own

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ func (a *app) accountCmd() *cobra.Command {
 	return group("account", "Accounts: who pays, and who may spend", `  croft account ls
   croft account add nlp --from-group nlp-lab
   croft account member add nlp ada --role manager`,
-		a.accountAddCmd(), a.accountLsCmd(), a.accountShowCmd(), a.accountSetCmd(),
+		a.accountAddCmd(), a.accountLsCmd(), a.accountShowCmd(), a.accountSetCmd(), a.accountImportCmd(), a.accountMoveCmd(), a.accountRmCmd(),
 		group("member", "Members of an account", `  croft account member add nlp ada
   croft account member rm nlp ada`, a.memberAddCmd(), a.memberRmCmd()),
 	)
@@ -21,14 +22,17 @@ func (a *app) accountCmd() *cobra.Command {
 
 func (a *app) accountAddCmd() *cobra.Command {
 	var acc v1.Account
+	var ends string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make an account",
 		Long: `Make an account. Billing is showback unless it is set: jobs are metered and posted,
 and never refused for want of credits. enforce refuses them, off doesn't count. An
-account that a manager makes is billed as the account above it.`,
+account that a manager makes is billed as the account above it. At its end an account's
+memberships and grants end too, and so do the accounts below it; what runs then goes on
+to its own limit.`,
 		Example: `  croft account add nlp --from-group nlp-lab
-  croft account add course --parent faculty --billing enforce`,
+  croft account add course --parent faculty --billing enforce --ends 2027-03-31`,
 		Args: needArgs(1, 1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -36,29 +40,37 @@ account that a manager makes is billed as the account above it.`,
 				return err
 			}
 			acc.Name = args[0]
+			if acc.Ends, err = a.whenFlag(ends, endOfDay); err != nil {
+				return err
+			}
 			got, err := c.AddAccount(cmd.Context(), acc)
 			if err != nil {
 				return err
 			}
-			return a.print(got, func(w io.Writer) { writeAccountLine(w, got) })
+			return a.print(got, func(w io.Writer) { a.writeAccountLine(w, got) })
 		},
 	}
 	cmd.Flags().StringVar(&acc.Parent, "parent", "", "account above it")
 	cmd.Flags().StringVar(&acc.Billing, "billing", "", "off, showback or enforce")
 	cmd.Flags().StringVar(&acc.Group, "from-group", "", "Unix group whose members are the account's")
+	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it; by default never")
+	cmd.Flags().Int64Var(&acc.Weight, "weight", 0, "of its share, against accounts and members beside it (default 1)")
 	a.completeFlag(cmd, "parent", a.accountNames)
 	a.completeFlag(cmd, "billing", fixed("off", "showback", "enforce"))
 	return cmd
 }
 
 // writeAccountLine is "nlp: 23 members, follows the group nlp-lab".
-func writeAccountLine(w io.Writer, acc *v1.Account) {
+func (a *app) writeAccountLine(w io.Writer, acc *v1.Account) {
 	line := clean(acc.Name) + ": " + plural(len(acc.Members), "member")
 	if acc.Group != "" {
 		line += ", follows the group " + clean(acc.Group)
 	}
 	if acc.Billing != "" {
 		line += ", billing " + clean(acc.Billing)
+	}
+	if acc.Ends != nil {
+		line += ", until " + a.until(acc.Ends)
 	}
 	if acc.Closed {
 		line += ", closed"
@@ -87,16 +99,22 @@ func (a *app) accountLsCmd() *cobra.Command {
 				if m == nil {
 					m = &v1.AccountMoney{}
 				}
-				t.row(x.Name, x.Parent, x.Billing, x.Group, m.Available, m.Deposits, m.Spent, openOrClosed(x.Closed))
+				t.row(x.Name, x.Parent, x.Billing, x.Group, m.Available, m.Deposits, m.Spent, a.standing(x))
 			}
 			return printList(a, list, "no accounts: croft account add NAME", t)
 		},
 	}
 }
 
-func openOrClosed(closed bool) string {
-	if closed {
+// standing is an account's state in a word.
+func (a *app) standing(acc v1.Account) string {
+	switch {
+	case acc.Retired != nil:
+		return "removed"
+	case acc.Closed:
 		return "closed"
+	case acc.Ends != nil && !a.env.Now().Before(*acc.Ends):
+		return "ended"
 	}
 	return "open"
 }
@@ -127,11 +145,15 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 	if m := acc.Balance; m != nil {
 		money = fmt.Sprintf("available %s, in deposits %s, spent %s", m.Available, m.Deposits, m.Spent)
 	}
-	closed := ""
-	if acc.Closed {
-		closed = "closed"
+	state := a.standing(*acc)
+	if state == "open" {
+		state = ""
 	}
-	block(w, "account", acc.Name, "parent", acc.Parent, "state", closed, "billing", acc.Billing, "group", acc.Group, "credits", money)
+	weight := ""
+	if acc.Weight > 1 {
+		weight = strconv.FormatInt(acc.Weight, 10)
+	}
+	block(w, "account", acc.Name, "parent", acc.Parent, "state", state, "ends", a.until(acc.Ends), "billing", acc.Billing, "group", acc.Group, "weight", weight, "credits", money)
 	if len(acc.Grants) > 0 {
 		fmt.Fprintln(w)
 		a.grantTable(acc.Grants).write(w, a.width(), a.paintState)
@@ -141,13 +163,13 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 		limitTable(acc.Usage).write(w, a.width(), a.paintState)
 	}
 	if len(acc.Members) > 0 {
-		t := newTable("~MEMBER", "ROLE", "BY")
+		t := newTable("~MEMBER", "ROLE", "BY", ">WEIGHT", "ENDS")
 		for _, m := range acc.Members {
 			by := ""
 			if m.Group {
 				by = "group"
 			}
-			t.row(m.User, m.Role, by)
+			t.row(m.User, m.Role, by, strconv.FormatInt(max(m.Weight, 1), 10), a.until(m.Ends))
 		}
 		fmt.Fprintln(w)
 		t.write(w, a.width(), a.paintState)
@@ -155,13 +177,15 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 }
 
 func (a *app) accountSetCmd() *cobra.Command {
-	var billing, unixGroup string
+	var billing, unixGroup, ends string
 	var closed bool
+	var weight int64
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change an account",
 		Example: `  croft account set nlp --billing enforce
-  croft account set course --closed`,
+  croft account set nlp --weight 3
+  croft account set course --ends +30d`,
 		Args:              needArgs(1, 1, "NAME"),
 		ValidArgsFunction: firstArg(a.accountNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -176,8 +200,15 @@ func (a *app) accountSetCmd() *cobra.Command {
 			if given("closed") {
 				p.Closed = &closed
 			}
+			var err error
+			if p.Ends, err = a.endFlag(ends); err != nil {
+				return err
+			}
+			if given("weight") {
+				p.Weight = &weight
+			}
 			if p == (v1.AccountPatch{}) {
-				return usage("change what? --billing, --from-group or --closed")
+				return usage("change what? --billing, --from-group, --ends, --weight or --closed")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -187,23 +218,28 @@ func (a *app) accountSetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(acc, func(w io.Writer) { writeAccountLine(w, acc) })
+			return a.print(acc, func(w io.Writer) { a.writeAccountLine(w, acc) })
 		},
 	}
 	cmd.Flags().StringVar(&billing, "billing", "", "off, showback or enforce")
 	cmd.Flags().StringVar(&unixGroup, "from-group", "", "Unix group to follow; \"\" follows none")
+	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it, or never")
+	cmd.Flags().Int64Var(&weight, "weight", 1, "of its share, against accounts and members beside it")
 	cmd.Flags().BoolVar(&closed, "closed", false, "accept no more jobs; --closed=false opens it again")
 	a.completeFlag(cmd, "billing", fixed("off", "showback", "enforce"))
 	return cmd
 }
 
 func (a *app) memberAddCmd() *cobra.Command {
-	role := "member"
+	req := v1.MemberRequest{Role: "member"}
+	var ends string
+	var weight int64
 	cmd := &cobra.Command{
 		Use:   "add ACCOUNT USER",
-		Short: "Make a user a member, or change a member's role",
+		Short: "Make a user a member, or change a membership",
 		Example: `  croft account member add nlp ada
-  croft account member add nlp ada --role manager`,
+  croft account member add nlp ada --weight 2
+  croft account member add nlp guest --ends +14d`,
 		Args:              needArgs(2, 2, "ACCOUNT and USER"),
 		ValidArgsFunction: a.accountThenUser,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -211,16 +247,30 @@ func (a *app) memberAddCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := c.SetMember(cmd.Context(), args[0], args[1], role)
+			if req.Ends, err = a.whenFlag(ends, endOfDay); err != nil {
+				return err
+			}
+			if given := cmd.Flags().Changed; given("weight") {
+				if req.Weight = &weight; !given("role") {
+					req.Role = "" // as it is
+				}
+			}
+			m, err := c.SetMember(cmd.Context(), args[0], args[1], req)
 			if err != nil {
 				return err
 			}
 			return a.print(m, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %s is %s\n", clean(args[0]), clean(m.User), clean(m.Role))
+				weighs := ""
+				if m.Weight > 1 {
+					weighs = ", weight " + strconv.FormatInt(m.Weight, 10)
+				}
+				fmt.Fprintf(w, "%s: %s is %s%s%s\n", clean(args[0]), clean(m.User), clean(m.Role), before(" until ", a.until(m.Ends)), weighs)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", role, "viewer, member, manager or owner")
+	cmd.Flags().StringVar(&req.Role, "role", req.Role, "viewer, member, manager or owner")
+	cmd.Flags().Int64Var(&weight, "weight", 1, "of the user's share, against members and accounts beside")
+	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +14d or a date, which is in it; by default with the account")
 	a.completeFlag(cmd, "role", fixed("viewer", "member", "manager", "owner"))
 	return cmd
 }

@@ -4,12 +4,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"croft.dev/croft/api/v1/codes"
 )
 
 // jobColumns is what the batch systems' formats may show of a job, by names of
 // their own; the tables below say by which letters and words users know them.
 var jobColumns = map[string]func(batchJob) string{
 	"id":         func(j batchJob) string { return j.ID },
+	"slurmid":    batchJob.slurmID,
+	"number":     func(j batchJob) string { return otherwise(j.Number, j.ID) },
 	"name":       func(j batchJob) string { return j.Name },
 	"user":       func(j batchJob) string { return j.User },
 	"account":    func(j batchJob) string { return j.Account },
@@ -54,17 +58,21 @@ var jobColumns = map[string]func(batchJob) string{
 		d, ok := j.limit()
 		return limitText(d, ok, func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Minute), 10) })
 	},
-	"left":      func(j batchJob) string { return j.left() },
-	"submit":    func(j batchJob) string { return j.stamp(&j.Submitted, "Unknown") },
-	"start":     func(j batchJob) string { return j.stamp(j.start(), "N/A") },
-	"end":       func(j batchJob) string { return j.stamp(j.end(), "N/A") },
-	"started":   func(j batchJob) string { return j.stamp(j.Started, "Unknown") },
-	"ended":     func(j batchJob) string { return j.stamp(j.Ended, "Unknown") },
-	"exit":      batchJob.exitCode,
-	"command":   func(j batchJob) string { return otherwise(commandOf(j.Job), "(null)") },
-	"workdir":   func(j batchJob) string { return j.Spec.Workdir },
-	"priority":  func(j batchJob) string { return strconv.FormatInt(j.Spec.Priority, 10) },
-	"held":      func(j batchJob) string { return truth(j.State == "held", "true", "false") },
+	"left":     func(j batchJob) string { return j.left() },
+	"eligible": func(j batchJob) string { return j.stamp(j.Eligible, "Unknown") },
+	"after":    func(j batchJob) string { return otherwise(j.Spec.After, "(null)") },
+	"submit":   func(j batchJob) string { return j.stamp(&j.Submitted, "Unknown") },
+	"start":    func(j batchJob) string { return j.stamp(j.start(), "N/A") },
+	"end":      func(j batchJob) string { return j.stamp(j.end(), "N/A") },
+	"started":  func(j batchJob) string { return j.stamp(j.Started, "Unknown") },
+	"ended":    func(j batchJob) string { return j.stamp(j.Ended, "Unknown") },
+	"exit":     batchJob.exitCode,
+	"command":  func(j batchJob) string { return otherwise(commandOf(j.Job), "(null)") },
+	"workdir":  func(j batchJob) string { return j.Spec.Workdir },
+	"priority": func(j batchJob) string { return strconv.FormatInt(j.Spec.Priority, 10) },
+	"held": func(j batchJob) string {
+		return truth(strings.HasPrefix(j.Waits, string(codes.JobHeld)), "true", "false")
+	},
 	"restarts":  func(j batchJob) string { return strconv.Itoa(max(j.Attempt-1, 0)) },
 	"none":      func(batchJob) string { return "" },
 	"na":        func(batchJob) string { return "N/A" },
@@ -72,7 +80,19 @@ var jobColumns = map[string]func(batchJob) string{
 	"no":        func(batchJob) string { return "false" },
 	"oversub":   func(batchJob) string { return "OK" },
 	"cluster":   func(batchJob) string { return "croft" },
-	"arrayTask": func(j batchJob) string { return "N/A" },
+	"arrayTask": batchJob.arrayTask,
+	"arrayJob":  func(j batchJob) string { job, _, _ := strings.Cut(j.ID, "_"); return job },
+}
+
+// arrayTask is an element's index, or those of an array that wait.
+func (j batchJob) arrayTask() string {
+	if _, index, ok := strings.Cut(j.ID, "_"); ok {
+		return index
+	}
+	if j.Array != nil {
+		return j.tasks()
+	}
+	return "N/A"
 }
 
 func (j batchJob) cpuTime() time.Duration {
@@ -114,8 +134,8 @@ func columnsOf(words string) map[string]column[batchJob] {
 
 // squeueColumns are the letters of squeue's -o (squeue(1)).
 func squeueColumns() map[string]column[batchJob] {
-	return columnsOf(`A=id=JOBID i=id=JOBID F=id=ARRAY_JOB_ID K=arrayTask=ARRAY_TASK_ID a=account=ACCOUNT B=accnode=EXEC_HOST
-		b=gres=TRES_PER_NODE C=cpus=CPUS c=cpus=MIN_CPUS D=nodes=NODES d=none=MIN_TMP_DISK E=null=DEPENDENCY e=end=END_TIME
+	return columnsOf(`A=number=JOBID i=slurmid=JOBID F=arrayJob=ARRAY_JOB_ID K=arrayTask=ARRAY_TASK_ID a=account=ACCOUNT B=accnode=EXEC_HOST
+		b=gres=TRES_PER_NODE C=cpus=CPUS c=cpus=MIN_CPUS D=nodes=NODES d=none=MIN_TMP_DISK E=after=DEPENDENCY e=end=END_TIME
 		f=null=FEATURES h=oversub=OVER_SUBSCRIBE j=name=NAME k=null=COMMENT l=limit=TIME_LIMIT L=left=TIME_LEFT m=mem=MIN_MEMORY
 		M=used=TIME n=none=REQ_NODES N=node=NODELIST o=command=COMMAND p=priority=PRIORITY P=partition=PARTITION q=qos=QOS
 		Q=priority=PRIORITY r=reason=REASON R=where=NODELIST(REASON) S=start=START_TIME t=compact=ST T=state=STATE u=user=USER
@@ -173,8 +193,8 @@ type sacctField struct {
 var sacctFields = []sacctField{
 	{"Account", "account", 10}, {"AllocCPUS", "alloccpus", 10}, {"AllocNodes", "allocnodes", 10}, {"AllocTRES", "alloctres", 10},
 	{"AveRSS", "none", 10}, {"Cluster", "cluster", 10}, {"Comment", "none", 14}, {"CPUTime", "cputime", 10}, {"CPUTimeRAW", "cpuseconds", 10},
-	{"DerivedExitCode", "exit", 15}, {"Elapsed", "elapsed", 10}, {"ElapsedRaw", "seconds", 10}, {"Eligible", "submit", 19},
-	{"End", "ended", 19}, {"ExitCode", "exit", 8}, {"JobID", "id", -12}, {"JobIDRaw", "id", -12}, {"JobName", "name", 10},
+	{"DerivedExitCode", "exit", 15}, {"Elapsed", "elapsed", 10}, {"ElapsedRaw", "seconds", 10}, {"Eligible", "eligible", 19},
+	{"End", "ended", 19}, {"ExitCode", "exit", 8}, {"JobID", "slurmid", -12}, {"JobIDRaw", "number", -12}, {"JobName", "name", 10},
 	{"MaxRSS", "none", 10}, {"MaxVMSize", "none", 10}, {"NCPUS", "cpus", 10}, {"NNodes", "nodes", 8}, {"NodeList", "accnode", 15},
 	{"NTasks", "none", 8}, {"Partition", "partition", 10}, {"Priority", "priority", 10}, {"QOS", "qos", 10}, {"Reason", "reason", 22},
 	{"ReqCPUS", "cpus", 8}, {"ReqMem", "mem", 10}, {"ReqNodes", "nodes", 8}, {"ReqTRES", "tres", 10}, {"Restarts", "restarts", 8},

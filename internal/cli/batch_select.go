@@ -62,7 +62,7 @@ type jobSelection struct {
 func (s jobSelection) query(otherwise string) (q v1.JobQuery, outcomes []string, err error) {
 	q = v1.JobQuery{
 		ID: jobNumbers(s.ids), Name: words(s.names), User: words(s.users), Account: words(s.accounts), Partition: words(s.partitions),
-		QoS: words(s.qos), State: otherwise, Limit: 1000,
+		QoS: words(s.qos), State: otherwise, Limit: v1.MaxPage,
 	}
 	if q.User == "" && !s.me {
 		q.User = "*"
@@ -120,12 +120,16 @@ func (a *app) batchJobs(ctx context.Context, q v1.JobQuery, outcomes []string, m
 	if most > 0 && most < q.Limit {
 		q.Limit = most
 	}
+	q.Elements = true
 	jobs := []batchJob{}
+	var started listedElements
 	for job, err := range c.Jobs(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		if job.State == "ended" && len(outcomes) > 0 && !slices.Contains(outcomes, job.Outcome) {
+		started.note(job)
+		job, ok := started.row(job, q.From.IsZero())
+		if !ok || !isAmong(q.ID, job) || job.State == "ended" && len(outcomes) > 0 && !slices.Contains(outcomes, job.Outcome) {
 			continue
 		}
 		jobs = append(jobs, batchJob{job, a.env.Now(), a.env.Zone})
@@ -137,7 +141,7 @@ func (a *app) batchJobs(ctx context.Context, q v1.JobQuery, outcomes []string, m
 	return jobs, nil
 }
 
-// page is the wire form of jobs, for --json.
+// wireJobs is the wire form of jobs, for --json.
 func wireJobs(jobs []batchJob) v1.Page[v1.Job] {
 	out := v1.Page[v1.Job]{Items: []v1.Job{}}
 	for _, j := range jobs {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,7 @@ var batchStates = map[string]batchState{
 	string(codes.Preempted):   {"PREEMPTED", "PR", "Preempted"},
 	string(codes.NodeFailed):  {"NODE_FAIL", "NF", "Failed"},
 	string(codes.Deadline):    {"DEADLINE", "DL", "Deadline"},
+	string(codes.Requeued):    {"REQUEUED", "RQ", "Requeued"},
 }
 
 // state is the job's state; one that they have no word for stays as it is.
@@ -100,12 +102,14 @@ func (j batchJob) reason() string {
 // slurmReasons are the names that scripts know. What has none is shown by its own
 // code.
 var slurmReasons = map[codes.Reason]string{
-	codes.Priority: "Priority", codes.JobHeld: "JobHeldUser",
+	codes.Priority: "Priority", codes.JobHeld: "JobHeldUser", codes.JobHeldByStaff: "JobHeldAdmin",
+	codes.Dependency: "Dependency", codes.DependencyNever: "DependencyNeverSatisfied", codes.BeginTime: "BeginTime", codes.DeadlineTooSoon: "DeadLine",
 	codes.DevicesBusy: "Resources", codes.CPUBusy: "Resources", codes.MemoryBusy: "Resources",
 	codes.DevicesForeign: "Resources", codes.DevicesUnhealthy: "Resources",
-	codes.NodeDown: "ReqNodeNotAvail", codes.NodeDrained: "ReqNodeNotAvail", codes.Maintenance: "ReqNodeNotAvail",
+	codes.NodeDown: "ReqNodeNotAvail", codes.NodeDrained: "ReqNodeNotAvail", codes.Maintenance: "ReqNodeNotAvail", codes.Reserved: "ReqNodeNotAvail", codes.ReservationWait: "Reservation", codes.ReservationEach: "Reservation",
 	codes.LimitRunning: "AssocMaxJobsLimit", codes.LimitCPU: "AssocGrpCpuLimit", codes.LimitMemory: "AssocGrpMemLimit",
 	codes.LimitDevices: "AssocGrpGRES", codes.LimitWall: "AssocMaxWallDurationPerJobLimit", codes.Funds: "AssocGrpBillingMinutes",
+	codes.LimitSubmitted: "AssocMaxSubmitJobLimit", codes.ArrayFull: "JobArrayTaskLimit",
 	codes.WallOverPartition: "PartitionTimeLimit", codes.WallOverQoS: "QOSMaxWallDurationPerJobLimit",
 }
 
@@ -201,13 +205,14 @@ func wholeCPUs(cpu string) string {
 
 // gres is the devices asked for, as "gpu:a100:2"; otherwise for none.
 func (j batchJob) gres(otherwise string) string {
-	if j.Spec.GPU == "" || j.Spec.GPU == "0" {
+	n := string(cmp.Or(j.Part, j.Spec.GPU))
+	if n == "" || n == "0" {
 		return otherwise
 	}
 	if j.Spec.Model != "" {
-		return "gpu:" + j.Spec.Model + ":" + string(j.Spec.GPU)
+		return "gpu:" + j.Spec.Model + ":" + n
 	}
-	return "gpu:" + string(j.Spec.GPU)
+	return "gpu:" + n
 }
 
 // tres is the resources in Slurm's notation.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"net/http"
 
@@ -29,6 +30,10 @@ var (
 	running = v1.Job{ID: "118", Name: "train", User: "ada", Account: "nlp", State: "running", Spec: spec, Submitted: *at(14, 0), Started: at(14, 1), Limit: at(16, 1), Node: "gpu1", Devices: []string{"GPU-0"}, Window: &v1.Window{Kind: "now"}, Receipt: deposit}
 	done    = v1.Job{ID: "117", Name: "eval", User: "ada", Account: "nlp", State: "ended", Outcome: "completed", ExitCode: &zero, Spec: spec, Submitted: *at(9, 0), Started: at(9, 1), Ended: at(10, 13), Node: "gpu1", Devices: []string{"GPU-0"}, Receipt: &v1.Receipt{Billing: "enforce", Deposit: "2.288", Charged: "1.373", Returned: "0.915", Lines: lines, Account: "nlp", Grants: []string{"DFG-123"}, Final: true}}
 	failed  = v1.Job{ID: "116", Name: "prep\x1b[31m\nx", User: "ada", Account: "nlp", State: "ended", Outcome: "failed", ExitCode: &seven, Spec: v1.JobSpec{CPU: "2", Mem: "4G"}, Submitted: *at(8, 0), Started: at(8, 1), Ended: at(8, 1), Node: "gpu1"}
+	later   = v1.Job{ID: "132", Name: "eval", User: "ada", Account: "nlp", State: "held", Waits: "DEPENDENCY", Reasons: []v1.Reason{{Code: "DEPENDENCY", Message: "waits until job 131 has completed"}}, Spec: v1.JobSpec{CPU: "1", Mem: "1G", After: "afterok:131", Begin: "2026-12-02T06:00:00Z"}, Submitted: *at(15, 1)}
+	evening = v1.Job{ID: "133", Name: "eval", User: "ada", Account: "nlp", State: "held", Waits: "BEGIN_TIME", Eligible: at(20, 0), Spec: v1.JobSpec{CPU: "1", Mem: "1G"}, Submitted: *at(15, 2), Receipt: deposit}
+	sweep   = v1.Job{ID: "140", Name: "sweep", User: "ada", Account: "nlp", State: "running", Spec: v1.JobSpec{CPU: "1", Mem: "1G", Array: "0-99999%50"}, Submitted: *at(15, 1), Array: &v1.Array{Pending: 98_000, Active: 50, Ended: map[string]int64{"completed": 1_940, "failed": 10}, Waiting: "2000-99999", Failed: "7,100-108"}}
+	element = v1.Job{ID: "140_7", Number: "163", Name: "sweep", User: "ada", Account: "nlp", State: "ended", Outcome: "failed", ExitCode: &seven, Spec: v1.JobSpec{CPU: "1", Mem: "1G"}, Submitted: *at(15, 1), Started: at(15, 2), Ended: at(15, 3), Node: "gpu1"}
 	pulling = v1.Job{ID: "119", Name: "pull", User: "bob", Account: "vision", State: "starting", Progress: "pulling 40 %", Spec: v1.JobSpec{GPU: "2", CPU: "16", Mem: "128G"}, Submitted: *at(15, 9)}
 
 	reasons = []v1.Reason{
@@ -38,29 +43,63 @@ var (
 	remedy  = &v1.Remedy{Set: map[string]string{"gpu": "4"}, Flags: "--gpu 4", Start: at(16, 40)}
 	refusal = &v1.Problem{Title: "Refused", Status: 422, Code: "refused", Detail: "asked for 8 gpu, gpu1 has 4", ID: "R-7", Reasons: reasons, Remedy: remedy}
 
-	member  = []v1.Member{{User: "ada", Role: "owner"}, {User: "bob", Role: "member", Group: true}}
-	grant   = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open"}
-	limit   = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
-	limits  = []v1.LimitUse{{Limit: limit, Used: "1", From: "set for ada in nlp"}, {Limit: v1.Limit{ID: "1", Account: "faculty", Resource: "mem", Max: "512G"}, Used: "64G", From: "account faculty, above nlp"}}
+	member = []v1.Member{{User: "ada", Role: "owner", Weight: 2}, {User: "bob", Role: "member", Group: true}}
+	grant  = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open"}
+	limit  = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
+	limits = []v1.LimitUse{
+		{Limit: limit, Used: "1", Left: "3", From: "user ada in account nlp", By: "olga", Tightest: true},
+		{Limit: v1.Limit{ID: "1", Account: "faculty", Resource: "mem", Max: "512G"}, Used: "640G", Left: "0", Over: "128G", From: "account faculty", By: "root", Tightest: true},
+		{Limit: v1.Limit{Partition: "main", Resource: "time", Max: "2d"}, From: "partition main"},
+		{
+			Limit: v1.Limit{ID: "4", Account: "nlp", Resource: "gpu-hours:a100", Max: "500", Per: "month", CarryOver: "50%"}, Used: "212.5", Left: "337.5", Carried: "50",
+			Since: day(2026, 11, 1), Until: day(2026, 12, 1), From: "account nlp", By: "olga", Tightest: true,
+		},
+	}
+	part8 = v1.Share{ID: "2", Account: "nlp", Partition: "gpu", Resource: "gpu", Guaranteed: "8", Limit: "16", Lend: "4", Weight: 2}
+	parts = []v1.ShareUse{
+		{Share: v1.Share{ID: "1", Account: "faculty", Partition: "gpu", Resource: "gpu", Guaranteed: "12"}, Used: "9", Free: "7", By: "olga"},
+		{Share: part8, Used: "3", Free: "13", By: "olga", Borrowers: []v1.ShareBorrower{{Account: "vision", Borrowed: "2"}, {Borrowed: "1"}}},
+	}
+	lent    = v1.ShareUse{Share: part8, Used: "20", Borrowed: "12", Over: "4", Free: "0", By: "olga"}
+	lowered = v1.LimitUse{Limit: limit, Used: "6", Left: "0", Over: "2", From: "user ada in account nlp", Users: []v1.LimitUser{{User: "ada", Used: "6"}}}
+	hours   = limits[3]
+	smaller = v1.LimitUse{Limit: limit, From: "user ada in account nlp", Users: []v1.LimitUser{{User: "ada", Jobs: 3}}}
 	account = v1.Account{Name: "nlp", Parent: "faculty", Billing: "enforce", Group: "nlp-lab", Members: member, Balance: &v1.AccountMoney{Available: "187.627", Deposits: "2.288", Spent: "312.373"}, Usage: limits, Grants: []v1.Grant{grant}}
 	user    = v1.User{Name: "ada", Role: "user", UID: &uid, Accounts: []v1.Membership{{Account: "nlp", Role: "owner"}}}
 	me      = v1.Me{User: "ada", Role: "user", Accounts: user.Accounts}
 	price   = v1.PriceVersion{ID: "1", From: day(2026, 1, 1), CPU: "0.010", Mem: "0.001", GPU: map[string]string{"A100-80GB": "1.500", "*": "1.000"}, By: "root"}
 	node    = v1.Node{Name: "gpu1", State: "ok", Partitions: []string{"gpu"}, CPU: v1.Use{Used: "8", Total: "64"}, Mem: v1.Use{Used: "64G", Total: "512G"},
-		Devices:     []v1.Device{{UUID: "GPU-0", Name: "0", Model: "A100-80GB", State: "used", Job: "118", User: "ada", Account: "nlp"}, {UUID: "GPU-1", Name: "1", Model: "A100-80GB", State: "free"}, {UUID: "GPU-3", Name: "3", Model: "A100-80GB", State: "foreign", Reason: "pid 8812 (u311), not Croft's"}},
+		Devices:     []v1.Device{{UUID: "GPU-0", Name: "0", Model: "A100-80GB", Memory: "80G", State: "used", Job: "118", User: "ada", Account: "nlp"}, {UUID: "GPU-1", Name: "1", Model: "A100-80GB", State: "free"}, {UUID: "GPU-3", Name: "3", Model: "A100-80GB", State: "foreign", Reason: "pid 8812 (u311), not Croft's"}},
 		Maintenance: []v1.Maintenance{{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4)}}}
 	window = v1.Maintenance{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4), Reason: "new driver"}
+	class  = v1.Reservation{
+		Name: "ml24", Partition: "gpu", State: "active", Accounts: []string{"nlp"}, Payer: "nlp", Count: 40, GPU: "1", CPU: "4", Mem: "16G", From: *at(9, 0), Length: "2h",
+		Join: true, Each: 1, Images: []v1.ReservationImage{{Image: "train:1", State: "ready"}, {Image: "big:1", State: "pulling 40%"}}, Running: 38, Waiting: 1,
+		Windows: []v1.ReservationWindow{{ID: "7", From: *at(9, 0), To: *at(11, 0), State: "active", Parts: []v1.ReservationPart{{Node: "gpu1", CPU: "160", Mem: "640G", Models: map[string]int64{"H100": 40}}}}},
+	}
+	ml24 = v1.Reservation{Name: "ml24", Partition: "gpu", State: "planned", Accounts: []string{"nlp"}, Users: []string{"ada"}, Payer: "nlp", Count: 40, GPU: "1", CPU: "4", Mem: "16G",
+		From: *day(2026, 12, 3), Length: "2h", Every: "mon,wed", Until: day(2027, 2, 1), Reason: "course", By: "olga", Running: 1, Waiting: 2, Cost: "120.000",
+		Windows: []v1.ReservationWindow{
+			{ID: "7", From: *at(9, 0), To: *at(11, 0), State: "active", Parts: []v1.ReservationPart{{Node: "gpu1", CPU: "160", Mem: "640G", Models: map[string]int64{"A100-80GB": 30, "H100": 10}}}},
+			{ID: "8", From: *day(2026, 12, 5), To: *day(2026, 12, 6), State: "failed", Reason: "node gpu1 can't be used now"},
+		}}
 	normal = v1.QoS{Name: "normal", Default: true, Configured: true, Factor: "1", Grace: "30s", MaxGrace: "10m", Busy: "queue", MinRun: "10m", PreemptSignal: "USR1", PreemptGrace: "1m", PreemptMode: "requeue", PreemptMoney: "refund"}
 	urgent = v1.QoS{Name: "urgent", Priority: 1000, Factor: "2", MaxTime: "4h", Grace: "30s", MaxGrace: "10m", Restricted: true, Accounts: []string{"nlp"}, Partitions: []string{"gpu"}, Busy: "refuse", Preempts: []string{"normal"}, PreemptSignal: "TERM", PreemptMode: "requeue", PreemptMoney: "refund"}
 	part   = v1.Partition{Name: "gpu", Nodes: []string{"gpu1", "gpu2"}, Default: true, Configured: true, MaxTime: "24h", DefaultTime: "1h", Restricted: true, Deny: []string{"guests"}, QoS: []string{"normal", "urgent"}}
-	token  = v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10), Expires: day(2027, 3, 1), Secret: "croft_secret"}
-	quote  = v1.Quote{Admitted: true, Price: v1.Price{Total: "2.288", Lines: lines}, Window: v1.Window{Kind: "estimated", Start: at(16, 20), Position: 3, Queue: 5}, Account: "nlp", Billing: "enforce", Balance: "187.627", After: "185.339", Spec: spec}
-	event  = v1.Event{Seq: 1204, At: *at(15, 9), Kind: "job.submit", By: "ada", Job: "131", Account: "nlp", State: "queued", Reasons: []v1.Reason{{Code: "DEVICES_BUSY"}}}
-	status = v1.Status{Version: "dev", Instance: "i", Engine: "cri", Runtime: "ok", Nodes: 1, GPU: v1.Use{Used: "1", Total: "4"}, CPU: v1.Use{Used: "8", Total: "64"}, Mem: v1.Use{Used: "64G", Total: "512G"}, Running: 1, Queued: 2, Seq: 1204, Clock: "ok", Started: at(8, 0)}
-	verify = v1.Verification{OK: true, Seq: 1204, Transfers: 12345, Checks: []v1.CheckLine{{Name: "balances equal postings", OK: true, Checked: 12}, {Name: "deposits equal open jobs", OK: true, Checked: 2}}}
-	drift  = v1.Verification{Seq: 1204, Transfers: 12345, Checks: []v1.CheckLine{{Name: "balances equal postings", Checked: 12, First: "grant:1: cached 5.000, postings 4.000"}}}
-	post   = v1.Transfer{ID: "88", At: *at(15, 9), From: "grant:1", To: "deposit:131:1", Amount: "2.288", Kind: "deposit", Job: "131", Seq: 1204}
-	bill   = v1.Statement{Account: "nlp", From: *day(2026, 11, 1), To: *day(2026, 12, 1), Grants: []v1.Grant{grant}, Verified: true,
+	shares = v1.FairShare{At: now, HalfLife: "7d", Points: 1000, Places: 3, Nodes: []v1.ShareNode{
+		{Account: "nlp", Weight: 2, Share: "66.66", Use: "50.000", Used: "62.50", Times: "0.93", Rank: 1},
+		{Account: "nlp", User: "ben", Depth: 1, Weight: 1, Share: "33.33", Use: "10.000", Used: "20.00", Times: "0.60", Rank: 1, Points: 1000},
+		{Account: "nlp", User: "ada", Depth: 1, Weight: 2, Share: "66.66", Use: "40.000", Used: "80.00", Times: "1.20", Rank: 2, Points: 666},
+	}}
+	token   = v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10), Expires: day(2027, 3, 1), Secret: "croft_secret"}
+	session = v1.Session{ID: "9", User: "ada", Name: "desk", Created: *at(9, 0), Used: *at(15, 0), Ends: *day(2026, 12, 2), Expires: *day(2026, 12, 8), Current: true}
+	quote   = v1.Quote{Admitted: true, Price: v1.Price{Total: "2.288", Lines: lines}, Window: v1.Window{Kind: "estimated", Start: at(16, 20), Position: 3, Queue: 5}, Account: "nlp", Billing: "enforce", Balance: "187.627", After: "185.339", Spec: spec}
+	event   = v1.Event{Seq: 1204, At: *at(15, 9), Kind: "job.submit", By: "ada", Job: "131", Account: "nlp", State: "queued", Reasons: []v1.Reason{{Code: "DEVICES_BUSY"}}}
+	status  = v1.Status{Version: "dev", Instance: "i", Engine: "cri", Runtime: "ok", Nodes: 1, GPU: v1.Use{Used: "1", Total: "4"}, CPU: v1.Use{Used: "8", Total: "64"}, Mem: v1.Use{Used: "64G", Total: "512G"}, Running: 1, Queued: 2, Seq: 1204, Clock: "ok", Started: at(8, 0)}
+	verify  = v1.Verification{OK: true, Seq: 1204, Transfers: 12345, Checks: []v1.CheckLine{{Name: "balances equal postings", OK: true, Checked: 12}, {Name: "deposits equal open jobs", OK: true, Checked: 2}}}
+	drift   = v1.Verification{Seq: 1204, Transfers: 12345, Checks: []v1.CheckLine{{Name: "balances equal postings", Checked: 12, First: "grant:1: cached 5.000, postings 4.000"}}}
+	post    = v1.Transfer{ID: "88", At: *at(15, 9), From: "grant:1", To: "deposit:131:1", Amount: "2.288", Kind: "deposit", Job: "131", Seq: 1204}
+	bill    = v1.Statement{Account: "nlp", From: *day(2026, 11, 1), To: *day(2026, 12, 1), Grants: []v1.Grant{grant}, Verified: true,
 		Users:   []v1.StatementUser{{User: "u017", Jobs: 41, GPUHours: "201.0", Charged: "228.000"}, {User: "u042", Jobs: 1, GPUHours: "74.0", Charged: "84.373"}},
 		Devices: []v1.StatementNode{{Node: "gpu1", Total: "2880", By: map[string]string{"maintenance": "16", "idle": "402", "users": "2431", "foreign": "31"}}}}
 	why = v1.Why{Job: queued, Summary: "waits for 2 gpu", Window: *queued.Window, Reasons: []v1.Reason{{Code: "DEVICES_BUSY", Message: "needs 2 gpu; 3 of 4 are in use"}},
@@ -80,24 +119,46 @@ func log(frames ...v1.LogFrame) http.HandlerFunc {
 	}
 }
 
+// Steps of job 118: one waits, one runs, one has ended.
+var (
+	stepWaits = v1.Step{ID: "118.4", Job: "118", N: 4, State: "queued", Message: "waits for what other steps have: 118.3", Spec: v1.StepSpec{Name: "eval.py", Image: "train:1", GPU: "1"}, Attempt: 1, Submitted: *at(15, 0)}
+	stepRuns  = v1.Step{ID: "118.3", Job: "118", N: 3, State: "running", Spec: v1.StepSpec{Name: "tensorboard", Image: "tool:1", Command: []string{"tensorboard", "--logdir", "/logs"}, CPU: "2", Mem: "4G", GPU: "1"}, Attempt: 1, Devices: []string{"gpu0"}, Submitted: *at(14, 0), Started: at(14, 2)}
+	stepEnded = v1.Step{ID: "118.2", Job: "118", N: 2, State: "ended", Outcome: "failed", ExitCode: &seven, Spec: v1.StepSpec{Name: "prep\x1b[31m", Image: "train:1"}, Attempt: 1, Submitted: *at(14, 0), Started: at(14, 1), Ended: at(14, 2)}
+)
+
 var answers = map[string]any{
-	"GET /v1/me":                          me,
-	"GET /v1/status":                      status,
-	"POST /v1/quotes":                     quote,
-	"POST /v1/jobs":                       queued,
-	"GET /v1/jobs":                        page(queued, running, done, failed, pulling),
-	"GET /v1/jobs/131":                    queued,
-	"GET /v1/jobs/118":                    running,
-	"GET /v1/jobs/117":                    done,
-	"GET /v1/jobs/131/why":                why,
-	"POST /v1/jobs/118/stop":              v1.Job{ID: "118", State: "stopping"},
-	"POST /v1/jobs/R-7/clone":             queued,
-	"GET /v1/jobs/117/logs":               log(v1.LogFrame{Stream: 1, At: now, Data: []byte("epoch 1\n")}, v1.LogFrame{Stream: 2, At: now, Data: []byte("warning\n")}),
-	"GET /v1/events":                      page(event),
-	"GET /v1/accounts":                    page(account, v1.Account{Name: "faculty", Closed: true}),
-	"POST /v1/accounts":                   account,
-	"GET /v1/accounts/nlp":                account,
-	"PATCH /v1/accounts/nlp":              account,
+	"POST /v1/jobs/118/steps":        stepWaits,
+	"GET /v1/jobs/118/steps":         page(stepEnded, stepRuns, stepWaits),
+	"GET /v1/jobs/118/steps/2":       stepEnded,
+	"GET /v1/jobs/118/steps/3":       stepRuns,
+	"POST /v1/jobs/118/steps/3/stop": v1.Step{ID: "118.3", Job: "118", N: 3, State: "stopping"},
+	"GET /v1/me":                     me,
+	"GET /v1/status":                 status,
+	"POST /v1/quotes":                quote,
+	"POST /v1/jobs":                  queued,
+	"GET /v1/jobs":                   page(queued, running, done, failed, pulling),
+	"GET /v1/jobs/131":               queued,
+	"GET /v1/jobs/118":               running,
+	"GET /v1/jobs/117":               done,
+	"GET /v1/jobs/131/why":           why,
+	"POST /v1/jobs/131/priority":     queued,
+	"GET /v1/fairshare":              shares,
+	"POST /v1/jobs/118/stop":         v1.Job{ID: "118", State: "stopping"},
+	"POST /v1/jobs/R-7/clone":        queued,
+	"GET /v1/jobs/117/logs":          log(v1.LogFrame{Stream: 1, At: now, Data: []byte("epoch 1\n")}, v1.LogFrame{Stream: 2, At: now, Data: []byte("warning\n")}),
+	"GET /v1/events":                 page(event),
+	"GET /v1/accounts":               page(account, v1.Account{Name: "faculty", Closed: true}),
+	"POST /v1/accounts":              account,
+	"GET /v1/accounts/nlp":           account,
+	"PATCH /v1/accounts/nlp":         account,
+	"POST /v1/accounts/nlp/import": v1.Import{Account: "nlp", Created: 1, Added: 1, Changed: 1, Removed: 1, Kept: 20, Ignored: []string{"matrikel"}, Warnings: []string{"line 2: user bea has no uid on this machine"},
+		Changes: []v1.ImportChange{{Line: 2, User: "bea", Created: true, Role: "member"}, {Line: 3, User: "cem", Was: "viewer", Role: "member"}, {Line: 4, User: "eve", Was: "member", Role: "member"}, {User: "dan", Was: "member"}}},
+	"POST /v1/accounts/nlp/move":          v1.Moved{Account: account, Jobs: 2},
+	"DELETE /v1/accounts/nlp":             struct{}{},
+	"POST /v1/users/ada/retire":           v1.Retired{User: "ada", Jobs: 1, Tokens: 2, Members: 1},
+	"POST /v1/jobs/131/hold":              v1.Job{ID: "131", State: "held"},
+	"POST /v1/jobs/131/release":           v1.Job{ID: "131", State: "queued"},
+	"POST /v1/jobs/118/requeue":           v1.Job{ID: "118", State: "stopping"},
 	"PUT /v1/accounts/nlp/members/ada":    member[0],
 	"DELETE /v1/accounts/nlp/members/ada": struct{}{},
 	"GET /v1/accounts/nlp/statement":      bill,
@@ -108,13 +169,21 @@ var answers = map[string]any{
 	"POST /v1/users/ada/tokens":           token,
 	"GET /v1/users/ada/tokens":            page(v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10)}),
 	"DELETE /v1/users/ada/tokens/5":       struct{}{},
+	"PUT /v1/users/ada/password":          v1.PasswordChanged{Sessions: 2},
+	"PUT /v1/users/eve/password":          v1.PasswordChanged{Sessions: 1},
+	"GET /v1/users/ada/sessions":          page(session),
+	"DELETE /v1/users/ada/sessions":       struct{}{},
+	"DELETE /v1/users/ada/sessions/9":     struct{}{},
 	"GET /v1/grants":                      page(grant),
 	"POST /v1/grants":                     grant,
 	"GET /v1/prices":                      page(price),
 	"POST /v1/prices":                     price,
 	"GET /v1/limits":                      page(limits...),
-	"POST /v1/limits":                     limit,
+	"POST /v1/limits":                     lowered,
 	"DELETE /v1/limits/3":                 struct{}{},
+	"GET /v1/shares":                      page(parts...),
+	"POST /v1/shares":                     lent,
+	"DELETE /v1/shares/2":                 struct{}{},
 	"GET /v1/ledger/verify":               verify,
 	"GET /v1/ledger/transfers":            page(post),
 	"GET /v1/nodes":                       page(node),
@@ -122,6 +191,10 @@ var answers = map[string]any{
 	"POST /v1/nodes/gpu1/drain":           v1.Node{Name: "gpu1", State: "drained", Reason: "new driver"},
 	"POST /v1/nodes/gpu1/resume":          node,
 	"GET /v1/maintenance":                 page(window),
+	"GET /v1/reservations":                page(ml24, v1.Reservation{Name: "whole", State: "planned", Nodes: []string{"gpu1"}, From: *day(2026, 12, 3)}),
+	"GET /v1/reservations/ml24":           ml24,
+	"POST /v1/reservations":               ml24,
+	"DELETE /v1/reservations/ml24":        struct{}{},
 	"GET /v1/qos":                         page(normal, urgent),
 	"GET /v1/qos/normal":                  normal,
 	"GET /v1/qos/urgent":                  urgent,
@@ -135,6 +208,12 @@ var answers = map[string]any{
 	"DELETE /v1/partitions/gpu":           struct{}{},
 	"POST /v1/maintenance":                window,
 	"DELETE /v1/maintenance/2":            struct{}{},
+}
+
+// in is so many seconds from now.
+func in(seconds int) *time.Time {
+	t := now.Add(time.Duration(seconds) * time.Second)
+	return &t
 }
 
 // TestCommands runs command lines against canned answers. A golden file has what
@@ -188,7 +267,34 @@ func TestCommands(t *testing.T) {
 		"stop":               {args: "stop --now 118"},
 		"stop-several":       {args: "stop 9 118"},
 		"stop-missing":       {args: "stop 9"},
+		"hold":               {args: "hold 131 9"},
+		"release":            {args: "release 131"},
+		"requeue":            {args: "requeue --hold 118"},
+		"requeue-json":       {args: "requeue 118 -o json"},
+		"ls-array":           {args: "ls", with: map[string]any{"GET /v1/jobs": page(sweep)}},
+		"ls-elements":        {args: "ls -a --elements", with: map[string]any{"GET /v1/jobs": page(element, sweep)}},
+		"show-array":         {args: "show 140", with: map[string]any{"GET /v1/jobs/140": sweep}},
+		"show-element":       {args: "show 140_7", with: map[string]any{"GET /v1/jobs/140_7": element}},
+		"stop-elements":      {args: "stop 140_[0-9] 140_12", with: map[string]any{"POST /v1/jobs/140_[0-9]/stop": sweep, "POST /v1/jobs/140_12/stop": v1.Job{ID: "140_12", State: "stopping"}}},
+		"submit-array":       {args: "submit --array 0-99999:2%50 train:1"},
+		"run-array":          {args: "run --array 0-9 train:1"},
+		"ls-held":            {args: "ls -s held", with: map[string]any{"GET /v1/jobs": page(later, evening)}},
+		"show-held":          {args: "show 132", with: map[string]any{"GET /v1/jobs/132": later}},
+		"why-held":           {args: "why 132", with: map[string]any{"GET /v1/jobs/132/why": v1.Why{Job: later, Window: v1.Window{Kind: "unknown"}, Reasons: later.Reasons}}},
+		"submit-later":       {args: "submit --begin 20:00 --deadline 2026-12-24 --after afterok:131?afterany:118+30m --hold --max-requeues 2 train:1", with: map[string]any{"POST /v1/jobs": evening}},
+		"submit-later-file":  {args: "submit -f - --deadline +2h", stdin: "image: train:1\nbegin: \"2026-12-02 06:00\"\nhold: true\n"},
+		"submit-begin-bad":   {args: "submit --begin soon train:1"},
+		"clone-later":        {args: "clone R-7 --begin 20:00 --max-requeues 1 --after afterok:131"},
 		"clone":              {args: "clone R-7 --gpu 4 --set env.SEED=2 --set time=1h --requeue node,timeout"},
+		"prioritize":         {args: "prioritize 131 5000"},
+		"prioritize-below":   {args: "prioritize 131 -- -100"},
+		"prioritize-clear":   {args: "prioritize 131 --clear"},
+		"prioritize-both":    {args: "prioritize 131 5 --clear"},
+		"prioritize-neither": {args: "prioritize 131"},
+		"prioritize-word":    {args: "prioritize 131 high"},
+		"fairshare":          {args: "fairshare"},
+		"fairshare-json":     {args: "fairshare -o json"},
+		"fairshare-of":       {args: "fairshare ada", with: map[string]any{"GET /v1/fairshare": v1.FairShare{Nodes: []v1.ShareNode{}}}},
 		"clone-bad-set":      {args: "clone R-7 --set gpu"},
 		"events":             {args: "events -n 10"},
 		"events-json":        {args: "events --after 1200 -j 131 -o json"},
@@ -200,81 +306,163 @@ func TestCommands(t *testing.T) {
 		"account-show":       {args: "account show nlp"},
 		"account-show-json":  {args: "account show nlp -o json"},
 		"account-set":        {args: "account set nlp --billing enforce --closed=false"},
-		"account-set-none":   {args: "account set nlp"},
-		"member-add":         {args: "account member add nlp ada --role owner"},
-		"member-rm":          {args: "account member rm nlp ada"},
-		"user-add":           {args: "user add ada --uid 0 --role user"},
-		"user-ls":            {args: "user ls"},
-		"user-ls-json":       {args: "user ls -o json"},
-		"user-show":          {args: "user show"},
-		"user-set":           {args: "user set ada --blocked --role operator"},
-		"user-set-none":      {args: "user set ada"},
-		"token-create":       {args: "user token create laptop --expires 2027-02-28"},
-		"token-create-json":  {args: "user token create laptop -o json"},
-		"token-ls":           {args: "user token ls"},
-		"token-revoke":       {args: "user token revoke 5 -u ada"},
-		"grant-add":          {args: "grant add nlp 500 --source DFG-123 --start 2026-12-01 --until 2027-03-31 --subtree"},
-		"grant-add-nosource": {args: "grant add nlp 500"},
-		"grant-add-bad-date": {args: "grant add nlp 500 --source x --until 31.3.2027"},
-		"grant-ls":           {args: "grant ls -A nlp"},
-		"grant-ls-json":      {args: "grant ls -o json"},
-		"price-set":          {args: "price set --gpu A100-80GB=1.5 --gpu *=1 --cpu 0.01 --mem 0.001 -p gpu --from 2027-01-01"},
-		"price-set-none":     {args: "price set"},
-		"price-ls":           {args: "price ls"},
-		"price-ls-json":      {args: "price ls -o json"},
-		"limit-set":          {args: "limit set gpu 4 -A nlp -u ada"},
-		"limit-set-noscope":  {args: "limit set gpu 4"},
-		"limit-ls":           {args: "limit ls"},
-		"limit-ls-json":      {args: "limit ls -o json"},
-		"limit-show":         {args: "limit show"},
-		"limit-rm":           {args: "limit rm 3"},
-		"ledger-verify":      {args: "ledger verify"},
-		"ledger-verify-json": {args: "ledger verify -o json"},
-		"ledger-drift":       {args: "ledger verify", with: map[string]any{"GET /v1/ledger/verify": drift}},
-		"ledger-show":        {args: "ledger show -j 131"},
-		"ledger-show-json":   {args: "ledger show -o json"},
-		"statement":          {args: "statement nlp 2026-11"},
-		"statement-json":     {args: "statement nlp -o json"},
-		"node-ls":            {args: "node ls"},
-		"node-ls-json":       {args: "node ls -o json"},
-		"node-label":         {args: "node label gpu1 nvlink zone=a old-"},
-		"node-label-show":    {args: "node label gpu1"},
-		"node-drain":         {args: "node drain gpu1 --reason driver"},
-		"node-resume":        {args: "node resume gpu1"},
-		"maintenance-add":    {args: "node maintenance add gpu1 --from 2026-12-03 --to 2026-12-03 --reason driver"},
-		"maintenance-for":    {args: "node maintenance add gpu1 --from +1h --for 1d2h"},
-		"maintenance-until":  {args: "node maintenance add gpu1"},
-		"maintenance-ls":     {args: "node maintenance ls"},
-		"maintenance-rm":     {args: "node maintenance rm 2"},
-		"qos-add":            {args: "qos add urgent --priority 1000 --factor 2 --max-time 4h --accounts nlp --partitions gpu --busy refuse --preempts normal"},
-		"qos-set":            {args: "qos set urgent --preempts  --min-run 10m --preempt-signal USR1 --exempt=false"},
-		"qos-set-none":       {args: "qos set urgent"},
-		"qos-ls":             {args: "qos ls"},
-		"qos-ls-json":        {args: "qos ls -o json"},
-		"qos-show":           {args: "qos show urgent"},
-		"qos-show-normal":    {args: "qos show normal"},
-		"qos-rm":             {args: "qos rm urgent"},
-		"partition-add":      {args: "partition add gpu --nodes gpu1,gpu2 --deny guests --qos normal,urgent"},
-		"partition-set":      {args: "partition set gpu --max-time 24h --accounts "},
-		"partition-set-none": {args: "partition set gpu"},
-		"partition-ls":       {args: "partition ls"},
-		"partition-show":     {args: "partition show gpu"},
-		"partition-rm":       {args: "partition rm gpu"},
-		"complete-qos":       {args: "__complete run --qos "},
-		"status":             {args: "status"},
-		"status-json":        {args: "status -o json"},
-		"server":             {args: "server --data x"},
-		"setup":              {args: "setup --check"},
-		"version":            {args: "--version"},
-		"unknown-command":    {args: "frobnicate"},
-		"unknown-flag":       {args: "ls --frobnicate"},
-		"missing-value":      {args: "ls -A"},
-		"complete-job":       {args: "__complete stop 1"},
-		"complete-account":   {args: "__complete run -A "},
-		"complete-user":      {args: "__complete ls -u "},
-		"complete-model":     {args: "__complete quote --model "},
-		"complete-member":    {args: "__complete account member add nlp "},
-		"completion-bogus":   {args: "completion tcsh"},
+		"account-set-weight": {args: "account set nlp --weight 3"},
+		"account-add-ends":   {args: "account add course --ends 2027-03-31"},
+		"account-set-ends":   {args: "account set nlp --ends never"},
+		"account-import":     {args: "account import nlp - --prune --ends 2027-03-31", stdin: "name\nada\n"},
+		"account-import-dry": {args: "account import nlp - --dry-run", stdin: "name\nada\n", with: map[string]any{"POST /v1/accounts/nlp/import": v1.Import{Account: "nlp", DryRun: true, Kept: 1}}},
+		"account-import-bad": {args: "account import nlp -", stdin: "name\nAda\n", with: map[string]any{"POST /v1/accounts/nlp/import": &v1.Problem{Status: 422, Code: "invalid", Detail: "line 2: …",
+			Fields: []v1.Field{{Path: "line 2", Message: "name: \"Ada\" must be 1 to 63 of a-z"}, {Path: "line 7", Message: "role: \"king\" must be viewer, member, manager or owner"}}}}},
+		"account-import-gone": {args: "account import nlp /no/such/file"},
+		"account-import-utf8": {args: "account import nlp -", stdin: "name\nM\xfcller\n"},
+		"account-move":        {args: "account move nlp --under faculty"},
+		"account-move-where":  {args: "account move nlp"},
+		"account-rm":          {args: "account rm nlp --expire-grants"},
+		"account-rm-in-use":   {args: "account rm faculty", with: map[string]any{"DELETE /v1/accounts/faculty": &v1.Problem{Status: 409, Code: "conflict", Detail: "account faculty is in use: account nlp is below it"}}},
+		"member-add-ends":     {args: "account member add nlp ada --ends +14d"},
+		"user-retire":         {args: "user retire ada --stop"},
+		"user-set-ends":       {args: "user set ada --ends 2027-03-31"},
+		"account-set-none":    {args: "account set nlp"},
+		"member-add":          {args: "account member add nlp ada --role owner"},
+		"member-weight":       {args: "account member add nlp ada --weight 2"},
+		"member-rm":           {args: "account member rm nlp ada"},
+		"user-add":            {args: "user add ada --uid 0 --role user"},
+		"user-ls":             {args: "user ls"},
+		"user-ls-json":        {args: "user ls -o json"},
+		"user-show":           {args: "user show"},
+		"user-set":            {args: "user set ada --blocked --role operator"},
+		"user-set-none":       {args: "user set ada"},
+		"token-create":        {args: "user token create laptop --expires 2027-02-28"},
+		"token-create-json":   {args: "user token create laptop -o json"},
+		"token-ls":            {args: "user token ls"},
+		"token-revoke":        {args: "user token revoke 5 -u ada"},
+		"token-narrowed":      {args: "user token create agent --scope read,submit -A nlp"},
+		"passwd":              {args: "passwd --stdin", stdin: "correct horse\r\n"},
+		"passwd-own":          {args: "passwd --stdin", stdin: "correct horse\nbattery staple", with: map[string]any{"GET /v1/me": v1.Me{User: "ada", Role: "user", Password: true}}},
+		"passwd-own-short":    {args: "passwd --stdin", stdin: "correct horse", with: map[string]any{"GET /v1/me": v1.Me{User: "ada", Role: "user", Password: true}}},
+		"passwd-other":        {args: "passwd eve --stdin", stdin: "correct horse\n"},
+		"passwd-remove":       {args: "passwd eve --remove"},
+		"passwd-no-terminal":  {args: "passwd"},
+		"login-socket":        {args: "login"},
+		"login-clear":         {args: "login http://croft.example.org"},
+		"login-secret":        {args: "login https://ada:secret@croft.example.org"},
+		"logout-none":         {args: "logout"},
+		"session-ls":          {args: "session ls"},
+		"session-ls-json":     {args: "session ls -o json"},
+		"session-revoke":      {args: "session revoke 9"},
+		"session-revoke-all":  {args: "session revoke --all -u ada"},
+		"session-which":       {args: "session revoke"},
+		"grant-add":           {args: "grant add nlp 500 --source DFG-123 --start 2026-12-01 --until 2027-03-31 --subtree"},
+		"grant-add-nosource":  {args: "grant add nlp 500"},
+		"grant-add-bad-date":  {args: "grant add nlp 500 --source x --until 31.3.2027"},
+		"grant-ls":            {args: "grant ls -A nlp"},
+		"grant-ls-json":       {args: "grant ls -o json"},
+		"price-set":           {args: "price set --gpu A100-80GB=1.5 --gpu *=1 --cpu 0.01 --mem 0.001 -p gpu --from 2027-01-01"},
+		"price-set-none":      {args: "price set"},
+		"price-ls":            {args: "price ls"},
+		"price-ls-json":       {args: "price ls -o json"},
+		"limit-set":           {args: "limit set gpu 4 -A nlp -u ada"},
+		"limit-set-noscope":   {args: "limit set gpu 4"},
+		"limit-ls":            {args: "limit ls"},
+		"limit-ls-json":       {args: "limit ls -o json"},
+		"limit-show":          {args: "limit show"},
+		"limit-set-jobs":      {args: "limit set job.gpu 1 -q normal", with: map[string]any{"POST /v1/limits": smaller}},
+		"limit-set-hours":     {args: "limit set gpu-hours:a100 500 -A nlp --per month --carry-over 50%", with: map[string]any{"POST /v1/limits": hours}},
+		"limit-show-who":      {args: "limit show --who ada -p main -q normal"},
+		"limit-rm":            {args: "limit rm 3"},
+		"limit-rm-scope":      {args: "limit rm gpu -A nlp -u ada"},
+		"limit-rm-no-such":    {args: "limit rm cpu -A nlp -u ada"},
+		"account-move-dry":    {args: "account move nlp --under faculty --dry-run"},
+		"reservation-now":     {args: "reservation add ml24 -A course --from now --for 2h --gpu 1"},
+		"quote-stops":         {args: "quote train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Admitted: true, Billing: "off", Window: v1.Window{Kind: "promised", Start: in(90), Position: 1, Stops: 2}}}},
+		"quote-stops-now":     {args: "quote train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Admitted: true, Billing: "off", Window: v1.Window{Kind: "now", Start: in(0), Position: 1, Stops: 1}}}},
+		"share-set":           {args: "share set nlp gpu 8 -p gpu --limit 16 --lend 4 --weight 2"},
+		"share-set-nowhere":   {args: "share set nlp gpu 8"},
+		"share-ls":            {args: "share ls -p gpu"},
+		"share-ls-json":       {args: "share ls -o json"},
+		"share-show":          {args: "share show nlp"},
+		"share-show-none":     {args: "share show nlp", with: map[string]any{"GET /v1/shares": page[v1.ShareUse]()}},
+		"share-rm":            {args: "share rm 2"},
+		"ledger-verify":       {args: "ledger verify"},
+		"ledger-verify-json":  {args: "ledger verify -o json"},
+		"ledger-drift":        {args: "ledger verify", with: map[string]any{"GET /v1/ledger/verify": drift}},
+		"ledger-show":         {args: "ledger show -j 131"},
+		"ledger-show-json":    {args: "ledger show -o json"},
+		"statement":           {args: "statement nlp 2026-11"},
+		"statement-json":      {args: "statement nlp -o json"},
+		"node-ls":             {args: "node ls"},
+		"node-ls-json":        {args: "node ls -o json"},
+		"node-label":          {args: "node label gpu1 nvlink zone=a old-"},
+		"node-label-show":     {args: "node label gpu1"},
+		"node-drain":          {args: "node drain gpu1 --reason driver"},
+		"node-resume":         {args: "node resume gpu1"},
+		"maintenance-add":     {args: "node maintenance add gpu1 --from 2026-12-03 --to 2026-12-03 --reason driver"},
+		"maintenance-for":     {args: "node maintenance add gpu1 --from +1h --for 1d2h"},
+		"maintenance-until":   {args: "node maintenance add gpu1"},
+		"maintenance-ls":      {args: "node maintenance ls"},
+		"maintenance-rm":      {args: "node maintenance rm 2"},
+		"reservation-add":     {args: "reservation add ml24 -A nlp --user ada --payer nlp -p gpu --count 40 --gpu 1 --model A100-80GB -c 4 --mem 16G -C nvlink --from 09:00 --for 1d2h --every mon,wed --until 2027-01-31 --reason course --dry-run"},
+		"reservation-nodes":   {args: "reservation add whole --account nlp --node gpu1 --to 2026-12-03"},
+		"reservation-when":    {args: "reservation add ml24 --account nlp"},
+		"reservation-taken":   {args: "reservation add ml24 --account nlp --for 2h", with: map[string]any{"POST /v1/reservations": &v1.Problem{Status: 409, Code: "conflict", Detail: "not free from 2026-12-01 09:00:00 UTC until 2026-12-01 11:00:00 UTC: job 118 until 2026-12-01 10:00:00 UTC; free from 2026-12-01 10:00:00 UTC", Reasons: []v1.Reason{{Code: "RESERVATION_CONFLICT", Scope: "job 118", Message: "job 118 of ada (nlp) on gpu1 until 2026-12-01 10:00:00 UTC"}}}}},
+		"reservation-ls":      {args: "reservation ls"},
+		"step-run-detached":   {args: "step run -d --image tool:1 -c 2 --mem 4G --gpu 0 -t 1h --grace 5s -n x -w /w --pull never -e A=b -v /data:/d:ro 118 -- eval -x"},
+		"step-run-refused":    {args: "step run --gpu 9 118 -- eval", with: map[string]any{"POST /v1/jobs/118/steps": &v1.Problem{Status: 422, Code: "refused", Detail: "asked for gpu 9, job 118 has 1", Reasons: []v1.Reason{{Code: "STEP_RES_BEYOND", Field: "gpu", Observed: "9", Bound: "1", Message: "asked for gpu 9, job 118 has 1", Never: true}}}}},
+		"step-run": {args: "step run 118", with: map[string]any{
+			"POST /v1/jobs/118/steps": v1.Step{ID: "118.2", Job: "118", N: 2, State: "queued", Message: "waits for its image"},
+			"GET /v1/jobs/118/logs":   log(v1.LogFrame{Stream: 1, At: now, Data: []byte("epoch 1\n")}, v1.LogFrame{Stream: 2, At: now, Data: []byte("warning\n")}),
+		}},
+		"step-ls":             {args: "step ls 118"},
+		"step-ls-none":        {args: "step ls --live 118", with: map[string]any{"GET /v1/jobs/118/steps": page[v1.Step]()}},
+		"step-show":           {args: "step show 118.3"},
+		"step-show-json":      {args: "step show 118.3 -o json"},
+		"step-show-ended":     {args: "step show 118.2"},
+		"step-no-name":        {args: "step show 118"},
+		"step-wait":           {args: "step wait 118.2"},
+		"step-stop":           {args: "step stop --grace 5s 118.3"},
+		"step-stop-now":       {args: "step stop --now 118.3"},
+		"logs-step":           {args: "logs -n 1 118.2", with: map[string]any{"GET /v1/jobs/118/logs": log(v1.LogFrame{Stream: 1, At: now, Data: []byte("epoch 1\n")})}},
+		"reservation-ls-json": {args: "reservation ls -o json"},
+		"reservation-show":    {args: "reservation show ml24"},
+		"class-open":          {args: "class open nlp --at 09:00 --for 2h --seats 40 --image train:1 -c 4 --mem 16G --model A100-80GB --name ml24 --every mon,wed --until 2027-01-31", with: map[string]any{"POST /v1/reservations": class}},
+		"class-open-seats":    {args: "class open nlp --for 2h"},
+		"class-open-when":     {args: "class open nlp --seats 40"},
+		"class-ls":            {args: "class ls", with: map[string]any{"GET /v1/reservations": page(ml24, class)}},
+		"class-ls-none":       {args: "class ls"},
+		"class-ls-json":       {args: "class ls -o json", with: map[string]any{"GET /v1/reservations": page(ml24, class)}},
+		"class-show":          {args: "class show ml24", with: map[string]any{"GET /v1/reservations/ml24": class}},
+		"class-close":         {args: "class close ml24"},
+		"reservation-rm":      {args: "reservation rm ml24"},
+		"reservation-rm-one":  {args: "reservation rm ml24 --window 8"},
+		"qos-add":             {args: "qos add urgent --priority 1000 --factor 2 --max-time 4h --accounts nlp --partitions gpu --busy refuse --preempts normal"},
+		"qos-set":             {args: "qos set urgent --preempts  --min-run 10m --preempt-signal USR1 --exempt=false"},
+		"qos-set-none":        {args: "qos set urgent"},
+		"qos-ls":              {args: "qos ls"},
+		"qos-ls-json":         {args: "qos ls -o json"},
+		"qos-show":            {args: "qos show urgent"},
+		"qos-show-normal":     {args: "qos show normal"},
+		"qos-rm":              {args: "qos rm urgent"},
+		"partition-add":       {args: "partition add gpu --nodes gpu1,gpu2 --deny guests --qos normal,urgent"},
+		"partition-set":       {args: "partition set gpu --max-time 24h --accounts "},
+		"partition-set-none":  {args: "partition set gpu"},
+		"partition-ls":        {args: "partition ls"},
+		"partition-show":      {args: "partition show gpu"},
+		"partition-rm":        {args: "partition rm gpu"},
+		"complete-qos":        {args: "__complete run --qos "},
+		"status":              {args: "status"},
+		"status-json":         {args: "status -o json"},
+		"server":              {args: "server --data x"},
+		"setup":               {args: "setup --check"},
+		"version":             {args: "--version"},
+		"unknown-command":     {args: "frobnicate"},
+		"unknown-flag":        {args: "ls --frobnicate"},
+		"missing-value":       {args: "ls -A"},
+		"complete-job":        {args: "__complete stop 1"},
+		"complete-account":    {args: "__complete run -A "},
+		"complete-user":       {args: "__complete ls -u "},
+		"complete-model":      {args: "__complete quote --model "},
+		"complete-member":     {args: "__complete account member add nlp "},
+		"completion-bogus":    {args: "completion tcsh"},
 	}
 	used := map[string]bool{}
 	for name, test := range tests {
@@ -291,7 +479,7 @@ func TestCommands(t *testing.T) {
 			b.vars["HOME"] = "/home/ada"
 			b.app.env.Stdin = strings.NewReader(test.stdin)
 			code := b.run(strings.Split(test.args, " ")...)
-			golden(t, "commands/"+name, transcript(test.args, b, code, f.asked))
+			golden(t, "commands/"+name, transcript(test.args, b, code, f.requests()))
 		})
 	}
 	noOrphans(t, "testdata/commands", used)
@@ -331,23 +519,27 @@ func noOrphans(t *testing.T, dir string, used map[string]bool) {
 func TestTablesFit(t *testing.T) {
 	long := strings.Repeat("very-long-näme-世界-", 20)
 	f := &fake{answers: map[string]any{
-		"GET /v1/jobs":             page(v1.Job{ID: "100000", Name: long, User: long, Account: long, State: "out_of_memory", Node: long, Started: at(1, 0), Spec: v1.JobSpec{GPU: "1000", CPU: "100000", Mem: "100000G"}, Contact: long}),
-		"GET /v1/accounts":         page(v1.Account{Name: long, Parent: long, Group: long, Billing: "showback", Balance: &v1.AccountMoney{Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000"}}),
-		"GET /v1/users":            page(v1.User{Name: long, Role: "operator", UID: &uid, Warning: long, Accounts: []v1.Membership{{Account: long, Role: "owner"}}}),
-		"GET /v1/users/ada/tokens": page(v1.Token{ID: "1", Name: long, User: long}),
-		"GET /v1/me":               me,
-		"GET /v1/status":           status,
-		"GET /v1/grants":           page(v1.Grant{ID: "1", Account: long, Source: long, Amount: "1000000000.000", Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000", End: day(2027, 1, 1), State: "expired"}),
-		"GET /v1/prices":           page(v1.PriceVersion{ID: "1", Partition: long, GPU: map[string]string{long: "1.000", "b": "2.000"}, CPU: "1.000", Mem: "1.000", By: long}),
-		"GET /v1/limits":           page(v1.LimitUse{Limit: v1.Limit{ID: "1", Account: long, User: long, Resource: "gpu:" + long, Max: "100"}, Used: "5", From: long}),
-		"GET /v1/ledger/transfers": page(v1.Transfer{ID: "1", From: long, To: long, Amount: "1000000000.000", Kind: "deposit", Job: "100000"}),
-		"GET /v1/nodes":            page(v1.Node{Name: long, State: "drained", Reason: long, Devices: []v1.Device{{Name: long, Model: long, State: "foreign", Reason: long, User: long}}}),
-		"GET /v1/maintenance":      page(v1.Maintenance{ID: "1", Node: long, Reason: long}),
-		"GET /v1/qos":              page(v1.QoS{Name: long, Factor: "1000", Priority: -1_000_000, MaxTime: "1000d", Busy: "refuse", Preempts: []string{long}, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
-		"GET /v1/partitions":       page(v1.Partition{Name: long, Nodes: []string{long}, MaxTime: "1000d", DefaultTime: "1000d", Priority: -1_000_000, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
-		"GET /v1/events":           page(v1.Event{Seq: 1 << 40, Kind: "job.submit", By: long, Job: "1", State: "queued", Message: long}),
+		"GET /v1/jobs":               page(v1.Job{ID: "100000", Name: long, User: long, Account: long, State: "out_of_memory", Node: long, Started: at(1, 0), Spec: v1.JobSpec{GPU: "1000", CPU: "100000", Mem: "100000G"}, Contact: long}),
+		"GET /v1/accounts":           page(v1.Account{Name: long, Parent: long, Group: long, Billing: "showback", Balance: &v1.AccountMoney{Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000"}}),
+		"GET /v1/users":              page(v1.User{Name: long, Role: "operator", UID: &uid, Warning: long, Accounts: []v1.Membership{{Account: long, Role: "owner"}}}),
+		"GET /v1/users/ada/tokens":   page(v1.Token{ID: "1", Name: long, User: long}),
+		"GET /v1/users/ada/sessions": page(v1.Session{ID: "1", Name: long, User: long}),
+		"GET /v1/me":                 me,
+		"GET /v1/status":             status,
+		"GET /v1/grants":             page(v1.Grant{ID: "1", Account: long, Source: long, Amount: "1000000000.000", Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000", End: day(2027, 1, 1), State: "expired"}),
+		"GET /v1/prices":             page(v1.PriceVersion{ID: "1", Partition: long, GPU: map[string]string{long: "1.000", "b": "2.000"}, CPU: "1.000", Mem: "1.000", By: long}),
+		"GET /v1/limits":             page(v1.LimitUse{Limit: v1.Limit{ID: "1", Account: long, User: long, Resource: "gpu:" + long, Max: "100"}, Used: "5", From: long}),
+		"GET /v1/shares":             page(v1.ShareUse{Share: v1.Share{ID: "1", Account: long, Partition: long, Resource: "gpu:" + long, Guaranteed: "100", Limit: "1000", Borrow: "1000", Lend: "100"}, Used: "1000", Borrowed: "900", Free: "0"}),
+		"GET /v1/ledger/transfers":   page(v1.Transfer{ID: "1", From: long, To: long, Amount: "1000000000.000", Kind: "deposit", Job: "100000"}),
+		"GET /v1/nodes":              page(v1.Node{Name: long, State: "drained", Reason: long, Devices: []v1.Device{{Name: long, Model: long, State: "foreign", Reason: long, User: long}}}),
+		"GET /v1/maintenance":        page(v1.Maintenance{ID: "1", Node: long, Reason: long}),
+		"GET /v1/reservations":       page(v1.Reservation{Name: long, State: "planned", Accounts: []string{long}, Users: []string{long}, Count: 1000, GPU: "8", Model: long, CPU: "1000", Mem: "1000G", Where: long, Every: "mon,tue,wed,thu,sat,sun", Running: 100000}),
+		"GET /v1/jobs/1/steps":       page(v1.Step{ID: "140_99999.1000", State: "stopping", Spec: v1.StepSpec{Name: long, Image: long}, Devices: []string{"gpu0", "gpu1", "gpu2"}, Message: long}),
+		"GET /v1/qos":                page(v1.QoS{Name: long, Factor: "1000", Priority: -1_000_000, MaxTime: "1000d", Busy: "refuse", Preempts: []string{long}, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
+		"GET /v1/partitions":         page(v1.Partition{Name: long, Nodes: []string{long}, MaxTime: "1000d", DefaultTime: "1000d", Priority: -1_000_000, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
+		"GET /v1/events":             page(v1.Event{Seq: 1 << 40, Kind: "job.submit", By: long, Job: "1", State: "queued", Message: long}),
 	}}
-	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "grant ls", "price ls", "limit ls", "ledger show", "node ls", "node maintenance ls", "qos ls", "partition ls", "events"} {
+	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "session ls", "grant ls", "price ls", "limit ls", "share ls", "ledger show", "node ls", "node maintenance ls", "reservation ls", "qos ls", "partition ls", "events", "step ls 1"} {
 		t.Run(args, func(t *testing.T) {
 			b := newBench(t, f)
 			if code := b.run(strings.Fields(args)...); code != 0 {

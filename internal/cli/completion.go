@@ -123,6 +123,11 @@ func (a *app) qosNames(*cobra.Command, []string, string) ([]cobra.Completion, co
 		func(x v1.QoS) string { return clean(x.Name) })
 }
 
+func (a *app) reservationNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Reservation, error] { return c.Reservations(ctx) },
+		func(x v1.Reservation) string { return clean(x.Name) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

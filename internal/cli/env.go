@@ -24,6 +24,7 @@ type Env struct {
 	Environ func() []string
 	UID     int
 	Dir     string // working directory
+	Host    string // the machine's name
 	Now     func() time.Time
 	Zone    *time.Location // the viewer's
 	Term    Terminal
@@ -39,6 +40,8 @@ type Env struct {
 type Terminal struct {
 	In, Out, Err bool
 	Size         func() (v1.TerminalSize, bool)
+	// Secret reads a line without showing it.
+	Secret func() (string, error)
 	// Raw hands every key to the program until restore is called.
 	Raw func() (restore func(), err error)
 }
@@ -49,6 +52,10 @@ func System() Env {
 	if err != nil {
 		dir = "" // removed under us; only -v and discovery need it
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // only the list of sessions says it
+	}
 	return Env{
 		Args:    os.Args,
 		Stdin:   os.Stdin,
@@ -58,6 +65,7 @@ func System() Env {
 		Environ: os.Environ,
 		UID:     os.Getuid(),
 		Dir:     dir,
+		Host:    host,
 		Now:     time.Now,
 		Zone:    time.Local,
 		Term:    systemTerminal(),
@@ -79,6 +87,7 @@ func systemTerminal() Terminal {
 			cols, rows, err := term.GetSize(out)
 			return v1.TerminalSize{Cols: cols, Rows: rows}, err == nil && cols > 0
 		},
+		Secret: func() (string, error) { return readSecret(in) },
 		Raw: func() (func(), error) {
 			state, err := term.MakeRaw(in)
 			if err != nil {
@@ -87,6 +96,29 @@ func systemTerminal() Terminal {
 			return func() { _ = term.Restore(in, state) }, nil
 		},
 	}
+}
+
+// readSecret turns the terminal's echo off while it reads a line. Ended in the
+// middle of it, the program must not leave the terminal like that.
+func readSecret(in int) (string, error) {
+	before, err := term.GetState(in)
+	if err != nil {
+		return "", err
+	}
+	c, stop := notify(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	defer close(done)
+	defer stop()
+	go func() {
+		select {
+		case <-c:
+			_ = term.Restore(in, before)
+			os.Exit(exitInterrupted)
+		case <-done:
+		}
+	}()
+	b, err := term.ReadPassword(in)
+	return string(b), err
 }
 
 func notify(sigs ...os.Signal) (<-chan os.Signal, func()) {

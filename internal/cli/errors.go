@@ -100,7 +100,7 @@ func (a *app) printProblem(program string, p *v1.Problem) {
 func nextStep(p *v1.Problem) string {
 	switch codes.Code(p.Code) {
 	case codes.Unauthenticated:
-		return "try:  CROFT_TOKEN=… croft …, with a token of `croft user token create`"
+		return "try:  croft login URL, or CROFT_TOKEN=… with a token of `croft user token create`"
 	case codes.Denied:
 		return "see:  croft status, for who you are; an operator or the account's owner may do it"
 	case codes.Internal:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +86,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// requests is what it was asked so far. A request that its asker gave up may still
+// be under way when a command has ended.
+func (f *fake) requests() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
 func reply(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
@@ -122,6 +131,7 @@ func newBench(t *testing.T, h http.Handler) *bench {
 		Environ: func() []string { return b.environ },
 		UID:     1001,
 		Dir:     "/home/ada",
+		Host:    "desk",
 		Now:     func() time.Time { return now },
 		Zone:    zone,
 		Signals: func(...os.Signal) (<-chan os.Signal, func()) { return b.signals, func() {} },

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +66,9 @@ func (a *app) printQuote(q *v1.Quote) error {
 		default:
 			fmt.Fprintf(w, "account %s pays: has %s, after the deposit %s\n", clean(q.Account), clean(q.Balance), clean(q.After))
 		}
+		if q.Window.Kind != "now" {
+			writePriority(w, q.Priority)
+		}
 	})
 	if err != nil || q.Admitted {
 		return err
@@ -95,6 +101,8 @@ func (a *app) quoteLine(billing, total string, lines []v1.PriceLine, w *v1.Windo
 func (a *app) window(w v1.Window) string {
 	start := "start unknown"
 	switch {
+	case w.Stops > 0 && w.Start != nil:
+		start = a.afterStops(w)
 	case w.Kind == "now":
 		return "starts now"
 	case w.Start != nil && w.Kind != "unknown":
@@ -104,6 +112,15 @@ func (a *app) window(w v1.Window) string {
 		return ordinal(w.Position) + " in queue, " + start
 	}
 	return start
+}
+
+// afterStops says how long the start of a job takes for which others are stopped.
+func (a *app) afterStops(w v1.Window) string {
+	others := plural(int(w.Stops), "running job") + truth(w.Stops == 1, " has", " have") + " been stopped for it"
+	if in := w.Start.Sub(a.env.Now()); in >= time.Second {
+		return "starts in about " + span(in.Round(time.Second)) + ", when " + others
+	}
+	return "starts as soon as " + others
 }
 
 func (a *app) submitCmd() *cobra.Command {
@@ -155,7 +172,10 @@ func (a *app) jobQuote(job *v1.Job) string {
 		r = &v1.Receipt{Billing: "off"}
 	}
 	w := job.Window
-	if w == nil && job.State != "queued" && job.State != "held" {
+	if job.State == "held" {
+		return a.quoteLine(r.Billing, r.Deposit, r.Lines, nil) + ", " + a.heldInfo(job)
+	}
+	if w == nil && job.State != "queued" {
 		w = &v1.Window{Kind: "now"}
 	}
 	return a.quoteLine(r.Billing, r.Deposit, r.Lines, w)
@@ -173,20 +193,20 @@ func (a *app) submit(ctx context.Context, spec v1.JobSpec, key string) (*v1.Job,
 // once makes a call that has an idempotency key, and makes it again only when
 // the connection was lost after the call was sent: then nobody else can tell
 // what became of it.
-func once(ctx context.Context, key string, call func(v1.Option) (*v1.Job, error)) (*v1.Job, error) {
+func once[T any](ctx context.Context, key string, call func(v1.Option) (*T, error)) (*T, error) {
 	if key == "" {
 		key = rand.Text()
 	}
-	job, err := call(v1.Key(key))
+	got, err := call(v1.Key(key))
 	var lost *v1.NoAnswer
 	if !errors.As(err, &lost) || !lost.Sent {
-		return job, err
+		return got, err
 	}
 	err = v1.Retry(ctx, away, func() error {
-		job, err = call(v1.Key(key))
+		got, err = call(v1.Key(key))
 		return err
 	})
-	return job, err
+	return got, err
 }
 
 func (a *app) lsCmd() *cobra.Command {
@@ -212,11 +232,14 @@ ended; "live" is every job that hasn't ended, "all" is every job.`,
 			if err != nil {
 				return err
 			}
-			jobs, err := firstJobs(cmd.Context(), c, q)
+			if a.output == "table" {
+				return a.printJobs(cmd.Context(), c, q)
+			}
+			jobs, err := v1.Collect(firstJobs(cmd.Context(), c, q))
 			if err != nil {
 				return err
 			}
-			return printList(a, jobs, "no jobs; croft ls -a has those that ended", a.jobTable(jobs))
+			return a.print(v1.Page[v1.Job]{Items: jobs}, nil)
 		},
 	}
 	fs := cmd.Flags()
@@ -224,6 +247,7 @@ ended; "live" is every job that hasn't ended, "all" is every job.`,
 	fs.StringVarP(&q.User, "user", "u", "", "only of this user; * is everybody whom you may see")
 	fs.StringVarP(&q.State, "state", "s", "", "only in these states")
 	fs.BoolVarP(&every, "all", "a", false, "jobs that ended too, as --state all")
+	fs.BoolVar(&q.Elements, "elements", false, "elements of arrays that have started, too")
 	fs.IntVarP(&q.Limit, "limit", "n", 0, "at most this many jobs")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "user", a.userNames)
@@ -231,29 +255,36 @@ ended; "live" is every job that hasn't ended, "all" is every job.`,
 	return cmd
 }
 
-// firstJobs collects what q selects, at most q.Limit of them.
-func firstJobs(ctx context.Context, c *v1.Client, q v1.JobQuery) ([]v1.Job, error) {
+// firstJobs goes through what q selects, at most q.Limit of them.
+func firstJobs(ctx context.Context, c *v1.Client, q v1.JobQuery) iter.Seq2[v1.Job, error] {
 	most := q.Limit
-	jobs := []v1.Job{}
-	for job, err := range c.Jobs(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, job)
-		if most > 0 && len(jobs) == most {
-			break
+	if most == 0 || most > v1.MaxPage {
+		q.Limit = v1.MaxPage
+	}
+	return func(yield func(v1.Job, error) bool) {
+		n := 0
+		for job, err := range c.Jobs(ctx, q) {
+			if n++; !yield(job, err) || n == most {
+				return
+			}
 		}
 	}
-	return jobs, nil
 }
 
-func (a *app) jobTable(jobs []v1.Job) *table {
+// printJobs prints what q selects as a table. Of tens of thousands of jobs it keeps no
+// more than what it prints.
+func (a *app) printJobs(ctx context.Context, c *v1.Client, q v1.JobQuery) error {
+	q.View = "brief"
 	t := newTable("ID", "~NAME", "USER", "ACCOUNT", "STATE", ">GPU", ">CPU", ">MEM", ">TIME", "~INFO")
-	for _, j := range jobs {
-		s := j.Spec
-		t.row(j.ID, j.Name, j.User, j.Account, jobState(&j), orDash(string(s.GPU)), string(s.CPU), string(s.Mem), a.jobTime(&j), a.jobInfo(&j))
+	for j, err := range firstJobs(ctx, c, q) {
+		if err != nil {
+			return err
+		}
+		s := &j.Spec
+		t.row(j.ID, j.Name, j.User, j.Account, jobState(&j), orDash(devicesOf(&j)), string(s.CPU), string(s.Mem), a.jobTime(&j), a.jobInfo(&j))
 	}
-	return t
+	a.printTable(t, "no jobs; croft ls -a has those that ended")
+	return nil
 }
 
 // jobState is the outcome of a job that ended, else its state.
@@ -292,11 +323,16 @@ func (a *app) turn(w v1.Window) string {
 
 // jobInfo is where a job runs, when it starts, or how it ended.
 func (a *app) jobInfo(j *v1.Job) string {
+	if j.Array != nil {
+		return arrayInfo(j)
+	}
 	if j.Contact != "" && j.Contact != "ok" {
 		return j.Contact
 	}
 	switch j.State {
-	case "queued", "held":
+	case "held":
+		return a.heldInfo(j)
+	case "queued":
 		if j.Window != nil {
 			return a.turn(*j.Window)
 		}
@@ -319,6 +355,37 @@ func (a *app) jobInfo(j *v1.Job) string {
 	return j.Node
 }
 
+// arrayInfo is how far the elements of an array are: "40 wait, 8 run, 50 completed".
+func arrayInfo(j *v1.Job) string {
+	var parts []string
+	count := func(n int64, word string) {
+		if n > 0 {
+			parts = append(parts, grouped(n)+" "+word)
+		}
+	}
+	word := "wait"
+	if j.State == "held" {
+		word = "held"
+	}
+	count(j.Array.Pending, word)
+	count(j.Array.Active, "run")
+	for _, o := range slices.Sorted(maps.Keys(j.Array.Ended)) {
+		count(j.Array.Ended[o], strings.ReplaceAll(o, "_", " "))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// heldInfo is what keeps a job out of the queue.
+func (a *app) heldInfo(j *v1.Job) string {
+	switch {
+	case j.Waits == string(codes.BeginTime) && j.Eligible != nil:
+		return "from " + a.clock(*j.Eligible)
+	case len(j.Reasons) > 0:
+		return j.Reasons[0].Message
+	}
+	return j.Message
+}
+
 func (a *app) stopCmd() *cobra.Command {
 	var req v1.StopRequest
 	cmd := &cobra.Command{
@@ -327,41 +394,20 @@ func (a *app) stopCmd() *cobra.Command {
 		Long: `Stop jobs: SIGTERM, and SIGKILL when the grace period is over. It doesn't wait
 for the end. One that can't be stopped doesn't keep the others from it.`,
 		Example: `  croft stop 118
-  croft stop --now 118 119`,
+  croft stop --now 118 119
+  croft stop 120_7 '120_[10-19]'`,
 		Args:              needArgs(1, -1, "JOB"),
 		ValidArgsFunction: a.jobIDs("live"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var failed error
-			jobs := []v1.Job{}
-			for _, id := range args {
-				job, err := c.Stop(cmd.Context(), id, req)
-				if err != nil {
-					if failed != nil || len(args) > 1 {
-						fmt.Fprintf(a.env.Stderr, "%s: %s\n", clean(id), clean(err.Error()))
-					}
-					failed = err
-					continue
-				}
-				jobs = append(jobs, *job)
-			}
-			if err := a.printStopped(jobs); err != nil {
-				return err
-			}
-			if failed != nil && len(args) > 1 {
-				return exitStatus(codes.Of(v1.CodeOf(failed)).Exit)
-			}
-			return failed
+			return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) { return c.Stop(cmd.Context(), id, req) }, a.printStates)
 		},
 	}
 	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")
 	return cmd
 }
 
-func (a *app) printStopped(jobs []v1.Job) error {
+// printStates prints what became of jobs.
+func (a *app) printStates(jobs []v1.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -393,9 +439,11 @@ those of a job file; the flags are short for the usual ones.`,
 			if err != nil {
 				return err
 			}
-			for k, v := range f.changes(cmd) {
-				set[k] = v
+			changes, err := f.changes(a, cmd)
+			if err != nil {
+				return err
 			}
+			maps.Copy(set, changes)
 			c, err := a.client()
 			if err != nil {
 				return err

@@ -20,11 +20,12 @@ import (
 // OCI runtime's too, which is why links have a folder of their own.
 func (a *app) links() (crane, slurm map[string]func() *cobra.Command) {
 	crane = map[string]func() *cobra.Command{
-		"cqueue": a.cqueueCmd, "cinfo": a.cinfoCmd, "ccancel": a.ccancelCmd, "cacct": a.cacctCmd,
+		"cqueue": a.cqueueCmd, "cinfo": a.cinfoCmd, "ccancel": a.ccancelCmd, "cacct": a.cacctCmd, "ccontrol": a.ccontrolCmd,
+		"cacctmgr": a.cacctmgrCmd,
 	}
 	slurm = map[string]func() *cobra.Command{
 		"squeue": a.squeueCmd, "sinfo": a.sinfoCmd, "scancel": a.scancelCmd, "sacct": a.sacctCmd,
-		"sbatch": a.sbatchCmd, "srun": a.srunCmd,
+		"sbatch": a.sbatchCmd, "srun": a.srunCmd, "scontrol": a.scontrolCmd,
 	}
 	return crane, slurm
 }

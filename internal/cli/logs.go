@@ -16,14 +16,15 @@ func (a *app) logsCmd() *cobra.Command {
 	var q v1.LogQuery
 	var since string
 	cmd := &cobra.Command{
-		Use:   "logs JOB",
+		Use:   "logs JOB[.STEP]",
 		Short: "Print a job's output",
 		Long: `Print a job's output: its standard output on standard output, its standard error
-on standard error. With -f it goes on until the job has ended.`,
+on standard error; or that of a further step. With -f it goes on until the job, or the
+step, has ended.`,
 		Example: `  croft logs 118
-  croft logs -f -n 20 118
+  croft logs -f -n 20 118.2
   croft logs --since 16:40 118`,
-		Args:              needArgs(1, 1, "JOB"),
+		Args:              needArgs(1, 1, "JOB[.STEP]"),
 		ValidArgsFunction: a.jobIDs("all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if since != "" {
@@ -33,13 +34,18 @@ on standard error. With -f it goes on until the job has ended.`,
 				}
 				q.Since = t
 			}
+			job, step, err := jobOrStep(args[0])
+			if err != nil {
+				return err
+			}
+			q.Step = step
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			if q.Follow {
 				q.Window = away
-				for f, err := range c.FollowLogs(cmd.Context(), args[0], q) {
+				for f, err := range c.FollowLogs(cmd.Context(), job, q) {
 					if err != nil {
 						return err
 					}
@@ -49,7 +55,7 @@ on standard error. With -f it goes on until the job has ended.`,
 				}
 				return nil
 			}
-			return a.printLog(cmd.Context(), c, args[0], q)
+			return a.printLog(cmd.Context(), c, job, q)
 		},
 	}
 	fs := cmd.Flags()
@@ -92,11 +98,12 @@ func (a *app) writeFrame(f v1.LogFrame) error {
 func (a *app) execCmd() *cobra.Command {
 	var stdin, tty bool
 	cmd := &cobra.Command{
-		Use:   "exec JOB -- COMMAND…",
+		Use:   "exec JOB[.STEP] -- COMMAND…",
 		Short: "Run a command in a running job",
-		Long: `Run a command in a running job, beside what runs there, on the same devices. It
-ends with the command's exit code.`,
+		Long: `Run a command in a running job, beside what runs there, on the same devices; or in
+a further step. It ends with the command's exit code.`,
 		Example: `  croft exec 118 -- nvidia-smi
+  croft exec 118.2 -- ps
   croft exec -it 118 -- bash`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if _, command := jobAndCommand(args); len(command) == 0 {
@@ -113,8 +120,12 @@ ends with the command's exit code.`,
 			if tty && !(a.env.Term.In && a.env.Term.Out) {
 				return usage("-t: standard input and output aren't a terminal")
 			}
-			id, command := jobAndCommand(args)
-			opt := v1.ExecOptions{Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
+			name, command := jobAndCommand(args)
+			id, step, err := jobOrStep(name)
+			if err != nil {
+				return err
+			}
+			opt := v1.ExecOptions{Step: step, Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
 			if stdin {
 				opt.Stdin = a.env.Stdin
 			}

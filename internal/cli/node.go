@@ -39,7 +39,7 @@ func (a *app) nodeLsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("~NODE", "~DEVICE", "~MODEL", "STATE", "JOB", "~USER", "~NOTE")
+			t := newTable("~NODE", "~DEVICE", "~MODEL", ">MEMORY", "STATE", "JOB", "~USER", "~NOTE")
 			for _, n := range list {
 				a.nodeRows(t, n)
 			}
@@ -62,9 +62,12 @@ func (a *app) nodeRows(t *table, n v1.Node) {
 			notes = append(notes, k)
 		}
 	}
-	t.row(n.Name, "", "", n.State, "", "", strings.Join(notes, ", "))
+	t.row(n.Name, "", "", "", n.State, "", "", strings.Join(notes, ", "))
 	for _, d := range n.Devices {
-		t.row("", d.Name, d.Model, d.State, d.Job, d.User, d.Reason)
+		t.row("", d.Name, d.Model, string(d.Memory), d.State, d.Job, d.User, d.Reason)
+		for _, s := range d.Shares {
+			t.row("", "", "", "", string(s.GPU), s.Job, s.User, "")
+		}
 	}
 }
 

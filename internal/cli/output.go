@@ -39,13 +39,16 @@ func (a *app) print(v any, text func(w io.Writer)) error {
 // printList writes items as a page or as a table, and says on standard error
 // when there are none.
 func printList[T any](a *app, items []T, none string, t *table) error {
-	return a.print(v1.Page[T]{Items: items}, func(w io.Writer) {
-		if len(items) == 0 {
-			fmt.Fprintln(a.env.Stderr, none)
-			return
-		}
-		t.write(w, a.width(), a.paintState)
-	})
+	return a.print(v1.Page[T]{Items: items}, func(io.Writer) { a.printTable(t, none) })
+}
+
+// printTable writes a table, or says on standard error that there is nothing in it.
+func (a *app) printTable(t *table, none string) {
+	if len(t.rows) == 0 {
+		fmt.Fprintln(a.env.Stderr, none)
+		return
+	}
+	t.write(a.env.Stdout, a.width(), a.paintState)
 }
 
 // width is how wide a table may be.
@@ -100,6 +103,7 @@ type table struct {
 	heads []string
 	flex  []bool
 	right []bool
+	full  []int // the width of each column's widest cell
 	rows  [][]string
 }
 
@@ -109,6 +113,7 @@ func newTable(heads ...string) *table {
 		name, flex := strings.CutPrefix(h, "~")
 		name, right := strings.CutPrefix(name, ">")
 		t.heads, t.flex, t.right = append(t.heads, name), append(t.flex, flex), append(t.right, right)
+		t.full = append(t.full, displayWidth(name))
 	}
 	return t
 }
@@ -117,6 +122,7 @@ func newTable(heads ...string) *table {
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
 		cells[i] = orDash(clean(c))
+		t.full[i] = max(t.full[i], displayWidth(cells[i]))
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -124,14 +130,10 @@ func (t *table) row(cells ...string) {
 // widths returns the width of each column in a table of at most total cells.
 func (t *table) widths(total int) []int {
 	const gap, least = 2, 6
-	w := make([]int, len(t.heads))
+	w := slices.Clone(t.full)
 	sum := gap * (len(w) - 1)
-	for i, h := range t.heads {
-		w[i] = displayWidth(h)
-		for _, r := range t.rows {
-			w[i] = max(w[i], displayWidth(r[i]))
-		}
-		sum += w[i]
+	for _, n := range w {
+		sum += n
 	}
 	// First the columns that are meant to give way, the widest first; then any.
 	for _, every := range []bool{false, true} {
@@ -152,7 +154,7 @@ func (t *table) widths(total int) []int {
 	return w
 }
 
-// paintFunc may colour a cell after it was laid out.
+// paintFunc may colour a cell as it was laid out, which is without the room around it.
 type paintFunc func(head, cell, laid string) string
 
 // write writes the table in at most total cells a line.
@@ -167,20 +169,22 @@ func (t *table) write(out io.Writer, total int, paint paintFunc) {
 }
 
 func (t *table) line(b *bufio.Writer, w []int, cells []string, paint paintFunc) {
-	var text strings.Builder
+	room := 0 // not written yet: none is at a line's end
 	for i, c := range cells {
-		if i > 0 {
-			text.WriteString("  ")
-		}
 		laid := cut(c, w[i])
-		if fill := strings.Repeat(" ", w[i]-displayWidth(laid)); t.right[i] {
-			laid = fill + laid
-		} else {
-			laid += fill
+		fill := w[i] - displayWidth(laid)
+		if t.right[i] {
+			room += fill
 		}
-		text.WriteString(paint(t.heads[i], c, laid))
+		for ; room > 0 && laid != ""; room-- {
+			b.WriteByte(' ')
+		}
+		b.WriteString(paint(t.heads[i], c, laid))
+		if !t.right[i] {
+			room += fill
+		}
+		room += 2
 	}
-	b.WriteString(strings.TrimRight(text.String(), " "))
 	b.WriteByte('\n')
 }
 
@@ -231,7 +235,7 @@ func (a *app) paintState(head, cell, laid string) string {
 	switch cell {
 	case "running", "ok", "free", "open", "completed":
 		s = styleGood
-	case "queued", "held", "starting", "stopping", "drained", "foreign", "future":
+	case "queued", "held", "starting", "stopping", "drained", "foreign", "reserved", "future":
 		s = styleWait
 	case "refused", "down", "failed", "timed_out", "out_of_memory", "out_of_credit", "node_failed", "expired":
 		s = styleBad

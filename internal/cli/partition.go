@@ -25,6 +25,7 @@ type partitionFlags struct {
 	priority                   int64
 	maxTime, defTime           string
 	nodes, accounts, deny, qos []string
+	share                      bool
 }
 
 func (a *app) partitionFlags(cmd *cobra.Command) *partitionFlags {
@@ -36,6 +37,7 @@ func (a *app) partitionFlags(cmd *cobra.Command) *partitionFlags {
 	f.fs.StringSliceVar(&f.accounts, "accounts", nil, `only these and those below them may use it; "" is all`)
 	f.fs.StringSliceVar(&f.deny, "deny", nil, `these and those below them may not use it; "" is none`)
 	f.fs.StringSliceVar(&f.qos, "qos", nil, `what its jobs may have; "" is any`)
+	f.fs.BoolVar(&f.share, "share-devices", false, "its jobs may have parts of devices (--gpu 0.5)")
 	a.completeFlag(cmd, "nodes", a.nodeNames)
 	a.completeFlag(cmd, "accounts", a.accountNames)
 	a.completeFlag(cmd, "deny", a.accountNames)
@@ -47,7 +49,7 @@ func (f *partitionFlags) patch() v1.PartitionPatch {
 	return v1.PartitionPatch{
 		Nodes: listed(f.fs, "nodes", f.nodes), MaxTime: spanFlag(f.fs, "max-time", f.maxTime), DefaultTime: spanFlag(f.fs, "default-time", f.defTime),
 		Priority: given(f.fs, "priority", f.priority), Accounts: listed(f.fs, "accounts", f.accounts),
-		Deny: listed(f.fs, "deny", f.deny), QoS: listed(f.fs, "qos", f.qos),
+		Deny: listed(f.fs, "deny", f.deny), QoS: listed(f.fs, "qos", f.qos), ShareDevices: given(f.fs, "share-devices", f.share),
 	}
 }
 
@@ -166,6 +168,7 @@ func writePartition(w io.Writer, p *v1.Partition) {
 		"for", usable(p.Restricted, p.Accounts),
 		"not for", strings.Join(p.Deny, " "),
 		"qos", strings.Join(p.QoS, " "),
+		"devices", map[bool]string{true: "shared: jobs may have parts"}[p.ShareDevices],
 	)
 }
 

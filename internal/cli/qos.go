@@ -42,7 +42,7 @@ func (a *app) qosFlags(cmd *cobra.Command) *qosFlags {
 	f.fs.StringSliceVar(&f.partitions, "partitions", nil, `only in these; "" is everywhere`)
 	f.fs.StringVar(&f.busy, "busy", "", "a job that can't start at once: queue or refuse")
 	f.fs.StringSliceVar(&f.preempts, "preempts", nil, `lower QoS whose running jobs it may stop; "" is none`)
-	f.fs.BoolVar(&f.exempt, "exempt", false, "its jobs are never preempted")
+	f.fs.BoolVar(&f.exempt, "exempt", false, "its jobs are never preempted, but for what they have borrowed")
 	f.fs.StringVar(&f.minRun, "min-run", "", "its jobs run at least so long before they are preempted")
 	f.fs.StringVar(&f.signal, "preempt-signal", "", "what a job is told it with, e.g. USR1")
 	f.fs.StringVar(&f.preemptGrace, "preempt-grace", "", "from that signal to SIGKILL; 0 is the job's own grace")

@@ -74,7 +74,7 @@ func (a *app) client() (*v1.Client, error) {
 	}
 	c, err := v1.New(v1.Config{
 		Server:    server,
-		Token:     v1.DiscoverToken(a.env.Getenv),
+		Token:     v1.DiscoverToken(a.env.Getenv, server),
 		UserAgent: "croft/" + version.Version,
 	})
 	a.api = c
@@ -98,7 +98,8 @@ Exit codes: 0 success, 2 wrong usage or no such thing, 3 refused, 125 Croft's ow
 failure; croft run and croft exec end with the exit code of what they ran.
 
 Environment: CROFT_SERVER and CROFT_SOCKET say where the server is, CROFT_TOKEN
-is the token for a server that is reached over HTTP, NO_COLOR turns colour off.`,
+is the token for a server that is reached over HTTP, in place of a login; NO_COLOR
+turns colour off.`,
 		Example: `  croft run --gpu 1 -t 2h train:1 python train.py
   croft ls
   croft why 131`,
@@ -118,14 +119,14 @@ is the token for a server that is reached over HTTP, NO_COLOR turns colour off.`
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "output: table, json or yaml")
 	root.AddGroup(
 		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
-		&cobra.Group{ID: groupMoney, Title: "Accounts and money:"},
+		&cobra.Group{ID: groupMoney, Title: "People, accounts and money:"},
 		&cobra.Group{ID: groupSite, Title: "The machine:"},
 	)
 	add(root, groupJobs, a.runCmd(), a.submitCmd(), a.quoteCmd(), a.lsCmd(), a.showCmd(), a.whyCmd(),
-		a.logsCmd(), a.execCmd(), a.stopCmd(), a.cloneCmd(), a.eventsCmd())
-	add(root, groupMoney, a.accountCmd(), a.userCmd(), a.grantCmd(), a.priceCmd(), a.limitCmd(),
-		a.ledgerCmd(), a.statementCmd())
-	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.partitionCmd(), a.qosCmd(), a.serverCmd(), a.setupCmd(), a.completionCmd())
+		a.logsCmd(), a.execCmd(), a.stepCmd(), a.stopCmd(), a.holdCmd(), a.releaseCmd(), a.requeueCmd(), a.cloneCmd(), a.prioritizeCmd(), a.eventsCmd())
+	add(root, groupMoney, a.accountCmd(), a.userCmd(), a.grantCmd(), a.priceCmd(), a.limitCmd(), a.shareCmd(), a.fairshareCmd(),
+		a.ledgerCmd(), a.statementCmd(), a.loginCmd(), a.logoutCmd(), a.passwdCmd(), a.sessionCmd())
+	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.reservationCmd(), a.classCmd(), a.partitionCmd(), a.qosCmd(), a.serverCmd(), a.setupCmd(), a.completionCmd())
 	root.AddCommand(a.scriptCmd())
 	root.SetHelpCommandGroupID(groupSite)
 	a.completeFlag(root, "output", fixed("table", "json", "yaml"))

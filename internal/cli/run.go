@@ -41,6 +41,9 @@ A job that Croft ended, by its time limit for example, never ends with 0 here.`,
 			if err != nil {
 				return err
 			}
+			if spec.Array != "" {
+				return usage("--array: croft run stays with one job; submit the array with croft submit, and follow an element with croft logs -f JOB_INDEX")
+			}
 			job, err := a.submit(cmd.Context(), spec, key)
 			if err != nil {
 				return err
@@ -89,6 +92,7 @@ type follower struct {
 	gate    chan struct{}  // closed when the job's output may be shown
 	open    bool
 	started bool
+	seq     int64       // of the last view that was observed
 	midline atomic.Bool // the job's output on the terminal is within a line
 }
 
@@ -233,8 +237,13 @@ func (f *follower) report(ctx context.Context, j *v1.Job) {
 	}
 }
 
-// observe says what is new about the job.
+// observe says what is new about the job. Two requests look at it, so that an
+// older view may come after a newer one, and says nothing then.
 func (f *follower) observe(ctx context.Context, j *v1.Job) {
+	if j.Seq < f.seq {
+		return
+	}
+	f.seq = j.Seq
 	waits := j.State == "queued" || j.State == "held" || j.State == "starting"
 	switch {
 	case waits && f.started:
@@ -271,6 +280,8 @@ func (f *follower) phase(j *v1.Job) string {
 		return clean(j.Progress)
 	case j.State == "queued" && j.Window != nil:
 		return f.a.window(*j.Window)
+	case j.State == "held":
+		return "held: " + clean(f.a.heldInfo(j))
 	}
 	return clean(j.State)
 }

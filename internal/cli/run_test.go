@@ -59,6 +59,7 @@ func (s *stage) do(f func(j *v1.Job)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.job)
+	s.job.Seq++
 	close(s.change)
 	s.change = make(chan struct{})
 }
@@ -350,6 +351,18 @@ croft: croft server isn't running at unix:///run/croft/croft.sock: start it with
 				}
 			})
 		})
+	}
+}
+
+// TestRunIgnoresOldViews: of two answers on their way, the older may come last.
+func TestRunIgnoresOldViews(t *testing.T) {
+	b := newBench(t, newStage())
+	f := newFollower(b.app, nil, "118", false)
+	start := time.Now()
+	f.observe(t.Context(), &v1.Job{ID: "118", Seq: 2, State: "running", Started: &start, Node: "gpu1"})
+	f.observe(t.Context(), &v1.Job{ID: "118", Seq: 1, State: "starting"})
+	if diff := cmp.Diff("118 running on gpu1\n", b.stderr.String()); diff != "" {
+		t.Errorf("stderr (-want +got):\n%s", diff)
 	}
 }
 

@@ -87,7 +87,7 @@ line: what runs inside it isn't accounted apart.`,
 	fs.StringVar(&o.delimiter, "delimiter", "|", "what -p and -P put instead of |")
 	fs.BoolVarP(&o.brief, "brief", "b", false, "few fields")
 	fs.BoolVarP(&o.wide, "long", "l", false, "many fields")
-	fs.BoolP("allocations", "X", false, "no steps; there are none here anyway")
+	fs.BoolP("allocations", "X", false, "no steps, which are never listed")
 	ignored(fs, "truncate", "T", "duplicates", "D", "allclusters", "L", "noconvert", "", "completion", "c")
 	a.completeJobs(cmd, "jobs", "user", "accounts", "partition")
 	return cmd

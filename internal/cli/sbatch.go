@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
 )
 
 // batchOptions are sbatch's options that describe a job, as texts: those in a script
@@ -60,21 +62,21 @@ func (o *batchOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.signal, "signal", "", "[B:]SIGNAL[@SECONDS] before the time limit; B: to the script alone")
 	fs.BoolVar(&o.requeue, "requeue", false, "queue again after a node's failure or preemption")
 	fs.BoolVar(&o.noRequeue, "no-requeue", false, "never queue again")
+	fs.StringVarP(&o.depends, "dependency", "d", "", "other jobs to wait for: afterok:12:13_7,aftercorr:14, singleton")
+	fs.StringVarP(&o.begin, "begin", "b", "", "don't start before: 16:40, 2027-03-31T16:40 or now+2hours")
+	fs.StringVar(&o.deadline, "deadline", "", "end by then, or don't start at all")
+	fs.BoolVarP(&o.hold, "hold", "H", false, "don't start before scontrol release")
+	fs.StringVarP(&o.array, "array", "a", "", "one task for each index: 0-99:2,105%10; %10 is 10 at once")
+	fs.StringVarP(&o.constraint, "constraint", "C", "", "labels that the node must have, as nvlink&!old")
 	fs.StringVar(&o.image, "container-image", "", "image to run in; by default $CROFT_IMAGE")
 	fs.StringVar(&o.mounts, "container-mounts", "", "`SRC[:DST][:ro]` to mount, separated by commas")
 	fs.StringVar(&o.workdir, "container-workdir", "", "working directory in the container")
 	fs.BoolVar(&o.noHome, "no-container-mount-home", false, "don't mount your home")
-	fs.StringVarP(&o.array, "array", "a", "", "")
-	fs.StringVarP(&o.depends, "dependency", "d", "", "")
-	fs.StringVarP(&o.begin, "begin", "b", "", "")
-	fs.StringVar(&o.deadline, "deadline", "", "")
-	fs.BoolVarP(&o.hold, "hold", "H", false, "")
 	fs.BoolVar(&o.exclusive, "exclusive", false, "")
-	fs.StringVarP(&o.constraint, "constraint", "C", "", "")
-	fs.StringVar(&o.reservation, "reservation", "", "")
+	fs.StringVar(&o.reservation, "reservation", "", "run in the windows of this reservation")
 	fs.StringVarP(&o.onNodes, "nodelist", "w", "", "")
 	fs.StringVarP(&o.except, "exclude", "x", "", "")
-	hide(fs, "array", "dependency", "begin", "deadline", "hold", "exclusive", "constraint", "reservation", "nodelist", "exclude")
+	hide(fs, "exclusive", "nodelist", "exclude")
 	for _, name := range []string{
 		"comment", "wckey", "mail-type", "mail-user", "nice", "time-min", "get-user-env", "hint", "distribution", "threads-per-core",
 		"ntasks-per-core", "ntasks-per-socket", "mincpus", "tmp", "propagate", "cpu-bind", "mem-bind", "kill-on-invalid-dep", "profile",
@@ -96,13 +98,6 @@ func hide(fs *pflag.FlagSet, names ...string) {
 // another job than was meant.
 func (o *batchOptions) unsupported() error {
 	for _, f := range []struct{ value, flag, say string }{
-		{o.array, "array", "job arrays can't be submitted by this command yet"},
-		{o.depends, "dependency", "dependencies can't be given by this command yet"},
-		{o.begin, "begin", "begin times can't be given by this command yet"},
-		{o.deadline, "deadline", "deadlines can't be given by this command yet"},
-		{truth(o.hold, "yes", ""), "hold", "jobs can't be held at submission by this command yet"},
-		{o.constraint, "constraint", "constraints can't be given by this command yet"},
-		{o.reservation, "reservation", "reservations can't be named by this command yet"},
 		{truth(o.exclusive, "yes", ""), "exclusive", "nodes are shared: ask for the CPUs, memory and devices that the job needs"},
 		{o.onNodes, "nodelist", "a job can't choose its node"},
 		{o.except, "exclude", "a job can't choose its node"},
@@ -229,8 +224,18 @@ func (o *batchOptions) spec(a *app) (v1.JobSpec, int64, error) {
 	if spec.Image == "" {
 		return spec, 0, usage("which image? a job runs in a container: give --container-image, a line #SBATCH --container-image=IMAGE in the script, or set CROFT_IMAGE")
 	}
-	if o.requeue && !o.noRequeue {
+	switch {
+	case o.noRequeue:
+		spec.Requeue = []string{"never"}
+	case o.requeue:
 		spec.Requeue = []string{"node", "preempt"}
+	}
+	spec.Hold, spec.After, spec.Constraint, spec.Array, spec.Reservation = o.hold, o.depends, o.constraint, o.array, o.reservation
+	if spec.Begin, err = a.slurmInstant(o.begin); err != nil {
+		return spec, 0, err
+	}
+	if spec.Deadline, err = a.slurmInstant(o.deadline); err != nil {
+		return spec, 0, err
 	}
 	if err := o.places(a, &spec); err != nil {
 		return spec, 0, err
@@ -263,6 +268,21 @@ func (o *batchOptions) places(a *app, spec *v1.JobSpec) error {
 		spec.Mounts = append(spec.Mounts, v1.Mount{Source: dir})
 	}
 	return nil
+}
+
+// submittedFrom says in a refusal of the folder where a job was submitted that it's that:
+// nobody asked for it to be mounted.
+func (o *batchOptions) submittedFrom(a *app, err error) error {
+	var p *v1.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	for i, r := range p.Reasons {
+		if r.Code == string(codes.MountNotAllowed) && r.Observed == a.hostPath(otherwise(o.dir, a.env.Dir)) {
+			p.Reasons[i].Message += "; it's where you submit: go to a folder that is, or name one by --chdir"
+		}
+	}
+	return err
 }
 
 func below(path, dir string) bool {
@@ -354,7 +374,7 @@ is mounted with your home. Its output goes to slurm-JOB.out there.`,
 			}
 			job, err := a.submit(cmd.Context(), spec, "")
 			if err != nil {
-				return err
+				return o.submittedFrom(a, err)
 			}
 			err = a.print(job, func(w io.Writer) {
 				switch {
@@ -451,7 +471,13 @@ func (o *batchOptions) withScript(cmd *cobra.Command, script string) error {
 func (o *batchOptions) command(a *app, spec *v1.JobSpec, tasks int64, script string, args []string) {
 	toScript := o.signals(spec)
 	spec.Command = []string{v1.JobClient, "script", "--name", spec.Name}
-	output := otherwise(o.output, "slurm-%j.out")
+	output := o.output
+	switch {
+	case output == "" && o.array != "":
+		output = "slurm-%A_%a.out"
+	case output == "":
+		output = "slurm-%j.out"
+	}
 	for _, f := range []struct{ flag, value string }{{"--output", output}, {"--error", o.errors}, {"--input", o.input}, {"--open-mode", o.openMode}} {
 		if f.value != "" {
 			spec.Command = append(spec.Command, f.flag, f.value)

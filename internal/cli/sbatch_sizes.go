@@ -46,6 +46,21 @@ func slurmSpan(s string) (time.Duration, error) {
 	return sum, nil
 }
 
+// slurmInstant is slurmTime for the API; a time of day is its next.
+func (a *app) slurmInstant(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	t, err := a.slurmTime(s)
+	if err != nil {
+		return "", err
+	}
+	if now := a.env.Now(); t.Before(now) && strings.Contains(s, ":") && !strings.ContainsAny(s, "-/T") {
+		t = t.AddDate(0, 0, 1)
+	}
+	return t.UTC().Format(time.RFC3339), nil
+}
+
 // slurmBytes reads an amount of memory as Slurm writes it: a number of MB, or with K,
 // M, G or T, in MB.
 func slurmMegabytes(s string) (int64, error) {

@@ -48,6 +48,9 @@ func TestSubmission(t *testing.T) {
 		"sbatch-test":        {"sbatch --container-image tiny:1 --test-only --wrap true", ""},
 		"sbatch-image":       {"sbatch --wrap true", ""},
 		"sbatch-no-script":   {"sbatch -", "echo hello\n"},
+		"sbatch-later":       {"sbatch --container-image tiny:1 -d afterok:12:13,afterany:14+30 -b now+2hours --deadline 2026-12-24 -H --no-requeue -C nvlink --wrap true", ""},
+		"sbatch-begin":       {"sbatch --container-image tiny:1 --begin 07:00 --wrap true", ""},
+		"sbatch-array":       {"sbatch --container-image tiny:1 -a 1-5 --wrap true", ""},
 		"sbatch-exclusive":   {"sbatch --container-image tiny:1 --exclusive --wrap true", ""},
 		"sbatch-nodes":       {"sbatch --container-image tiny:1 -N 2 --wrap true", ""},
 		"sbatch-mem-all":     {"sbatch --container-image tiny:1 --mem 0 --wrap true", ""},
@@ -67,10 +70,24 @@ func TestSubmission(t *testing.T) {
 			b.app.env.Stdin = strings.NewReader(test.stdin)
 			words := strings.Split(test.line, " ")
 			code := b.runAs(words[0], words[1:]...)
-			golden(t, "submit/"+name, strings.Replace(transcript(test.line, b, code, f.asked), "$ croft ", "$ ", 1))
+			golden(t, "submit/"+name, strings.Replace(transcript(test.line, b, code, f.requests()), "$ croft ", "$ ", 1))
 		})
 	}
 	noOrphans(t, "testdata/submit", used)
+}
+
+// TestSbatchFromElsewhere: whoever submits from a folder that can't be mounted hasn't
+// asked for a mount, and is told what it's about.
+func TestSbatchFromElsewhere(t *testing.T) {
+	refused := v1.Problem{Status: 422, Code: "refused", ID: "R-7", Reasons: []v1.Reason{{
+		Code: "MOUNT_NOT_ALLOWED", Observed: "/srv/work", Message: "mounting /srv/work isn't allowed here (allowed: your own folders below ~)",
+	}}}
+	b := newBench(t, &fake{answers: map[string]any{"POST /v1/jobs": &refused}})
+	b.vars["HOME"], b.app.env.Dir = "/home/ada", "/srv/work"
+	code := b.runAs("sbatch", "--container-image", "tiny:1", "--wrap", "true")
+	if want := "it's where you submit: go to a folder that is, or name one by --chdir"; code != 3 || !strings.Contains(b.stderr.String(), want) {
+		t.Errorf("exit %d: %s", code, b.stderr)
+	}
 }
 
 // TestSrunOutside submits a job and stays with it.
@@ -83,8 +100,8 @@ func TestSrunOutside(t *testing.T) {
 	if code := b.runAs("srun", "-Q", "--container-image", "tiny:1", "--gpus", "1", "python", "-c", "x"); code != 0 || b.stdout.String() != "hello\n" {
 		t.Errorf("exit %d: %s%s", code, b.stdout, b.stderr)
 	}
-	if len(f.asked) == 0 || !strings.Contains(f.asked[0], `"command":["python","-c","x"]`) || !strings.Contains(f.asked[0], `"gpu":"1"`) {
-		t.Errorf("asked %q", f.asked)
+	if len(f.requests()) == 0 || !strings.Contains(f.requests()[0], `"command":["python","-c","x"]`) || !strings.Contains(f.requests()[0], `"gpu":"1"`) {
+		t.Errorf("asked %q", f.requests())
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -48,7 +49,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		state += ", " + j.Progress
 	}
 	waits := ""
-	if j.Window != nil && j.Started == nil && j.Ended == nil && j.State != "refused" {
+	if w := j.Window; w != nil && j.Started == nil && j.Ended == nil && j.State != "refused" && (j.State != "held" || w.Start != nil) {
 		waits = a.window(*j.Window)
 	}
 	block(w,
@@ -61,13 +62,20 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"image", j.Spec.Image,
 		"command", strings.Join(j.Spec.Command, " "),
 		"asked", asked(j.Spec),
+		"array", j.Spec.Array,
+		"elements", elements(j),
+		"failed", failedElements(j),
+		"number", j.Number,
+		"after", j.Spec.After,
+		"begin", a.timeOr(j.Spec.Begin),
+		"deadline", a.timeOr(j.Spec.Deadline),
 		"submitted", a.clockOr(&j.Submitted, ""),
 		"started", a.clockOr(j.Started, ""),
 		"ended", a.clockOr(j.Ended, ""),
 		"ran", a.jobTime(j),
 		"until", a.runsUntil(j),
 		"node", j.Node,
-		"devices", strings.Join(j.Devices, " "),
+		"devices", devices(j),
 		"attempt", attempt(j.Attempt),
 	)
 	a.writeReceipt(w, j.Receipt)
@@ -76,6 +84,44 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		a.printReasons(w, "", 0, j.Reasons, "")
 	}
 	a.printRemedy(w, j.ID, j.Remedy)
+}
+
+// devices is "gpu0 gpu1" or, of a part, "0.5 of gpu0".
+func devices(j *v1.Job) string {
+	names := strings.Join(j.Devices, " ")
+	if j.Part != "" && names != "" {
+		return string(j.Part) + " of " + names
+	}
+	return names
+}
+
+// devicesOf is how many devices a job has or asks for, or else of a part its memory.
+func devicesOf(j *v1.Job) string { return string(cmp.Or(j.Part, j.Spec.GPU, j.Spec.GPUMem)) }
+
+func elements(j *v1.Job) string {
+	if j.Array == nil {
+		return ""
+	}
+	return arrayInfo(j)
+}
+
+// failedElements names those of an array that didn't complete.
+func failedElements(j *v1.Job) string {
+	if j.Array == nil || j.Array.Failed == "" {
+		return ""
+	}
+	if j.Array.More > 0 {
+		return j.Array.Failed + " and " + grouped(j.Array.More) + " more"
+	}
+	return j.Array.Failed
+}
+
+// timeOr shows a time that is kept as text.
+func (a *app) timeOr(text string) string {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return a.clock(t)
+	}
+	return text
 }
 
 // attempt is left out for the first.
@@ -106,10 +152,14 @@ func asked(s v1.JobSpec) string {
 		gpu = s.Model
 	}
 	add(s.GPU, gpu)
+	add(s.GPUMem, "gpu-mem")
 	add(s.CPU, "cpu")
 	add(s.Mem, "mem")
 	add(s.Time, "")
 	add(v1.Quantity(s.Constraint), "")
+	if s.Reservation != "" {
+		parts = append(parts, "in reservation "+s.Reservation)
+	}
 	return strings.Join(parts, "  ")
 }
 
@@ -175,9 +225,7 @@ func (a *app) writeWhy(w io.Writer, y *v1.Why) {
 	for _, h := range y.Holders {
 		fmt.Fprintln(w, "  "+a.holder(h))
 	}
-	if line := priority(y.Priority); line != "" {
-		fmt.Fprintln(w, "  "+line)
-	}
+	writePriority(w, y.Priority)
 	if y.Remedy == nil {
 		return
 	}
@@ -200,6 +248,13 @@ func (a *app) headline(y *v1.Why) string {
 	id := clean(y.Job.ID)
 	if y.Job.State == "refused" && len(y.Reasons) > 0 {
 		return id + " was refused"
+	}
+	if y.Job.State == "held" {
+		line := id + " is held back"
+		if y.Window.Start != nil {
+			line += ", " + a.window(y.Window)
+		}
+		return line
 	}
 	if y.Job.State != "queued" {
 		summary := clean(y.Summary)
@@ -233,6 +288,20 @@ func (a *app) holder(h v1.Holder) string {
 		s += " until " + a.clock(*h.Until) + " at the latest"
 	}
 	return s
+}
+
+// writePriority says what a priority is made of, and where its parts come from.
+func writePriority(w io.Writer, factors []v1.Factor) {
+	line := priority(factors)
+	if line == "" {
+		return
+	}
+	fmt.Fprintln(w, "  "+line)
+	for _, f := range factors {
+		if f.Meaning != "" {
+			fmt.Fprintln(w, "    "+clean(f.Name)+": "+clean(f.Meaning))
+		}
+	}
 }
 
 // priority is "priority 1,240 = fair share 900 + age 240 + QoS 100", of the

@@ -22,11 +22,13 @@ type nodeGroup struct {
 
 // nodeState is a node's state as Slurm's short form.
 func nodeState(n v1.Node) string {
-	used, most := 0, 0
+	used, full, most := 0, 0, len(n.Devices)
 	for _, d := range n.Devices {
-		most++
 		if d.State == "used" || d.State == "foreign" {
 			used++
+			if d.Used == "" || d.Used == "1" {
+				full++
+			}
 		}
 	}
 	busy := orZero(string(n.CPU.Used)) != "0" || used > 0
@@ -37,7 +39,7 @@ func nodeState(n v1.Node) string {
 		return "drng"
 	case n.State == "drained":
 		return "drain"
-	case n.CPU.Used == n.CPU.Total || most > 0 && used == most:
+	case n.CPU.Used == n.CPU.Total || most > 0 && full == most:
 		return "alloc"
 	case busy:
 		return "mix"

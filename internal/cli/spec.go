@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +28,11 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	quantity := func(p *v1.Quantity, name, short, usage string) {
 		fs.StringVarP((*string)(p), name, short, "", usage)
 	}
-	quantity(&f.GPU, "gpu", "G", "number of accelerators")
+	quantity(&f.GPU, "gpu", "G", "number of accelerators, or a part of one such as 0.5")
+	quantity(&f.GPUMem, "gpu-mem", "", "memory of each accelerator, or of a part: 10G")
 	fs.StringVar(&f.Model, "model", "", "accelerator model, or any of several: 'a100|h100'")
 	fs.StringVarP(&f.Constraint, "constraint", "C", "", "labels that the node must have: 'nvlink&!old'")
+	fs.StringVar(&f.Reservation, "reservation", "", "run in the windows of this reservation `NAME`")
 	quantity(&f.CPU, "cpu", "c", "CPU cores, such as 8 or 0.5")
 	quantity(&f.Mem, "mem", "", "memory, such as 64G")
 	quantity(&f.Time, "time", "t", "longest run, such as 2h or 1h30m")
@@ -40,15 +43,22 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
 	fs.StringVar(&f.Signal, "signal", "", "signal before the time limit, as USR1@120 (seconds)")
 	quantity(&f.Grace, "grace", "", "time between SIGTERM and SIGKILL")
-	fs.StringSliceVar(&f.Requeue, "requeue", nil, "queue again after: node, preempt, timeout")
+	fs.StringSliceVar(&f.Requeue, "requeue", nil, "queue again after: node, preempt, timeout; or never")
+	fs.IntVar(&f.MaxRequeues, "max-requeues", 0, "queue again so often at most, up to 5")
+	fs.BoolVar(&f.Hold, "hold", false, "don't start before croft release")
+	fs.StringVar(&f.Begin, "begin", "", "don't start before this `TIME`: 16:40, 2027-03-31, +2h")
+	fs.StringVar(&f.Deadline, "deadline", "", "end by this `TIME`, or don't start at all")
+	fs.StringVar(&f.After, "after", "", "start after other `JOBS`: afterok:12:13_7,afterany:14+30m, singleton")
 	fs.Int64Var(&f.Priority, "priority", 0, "priority among the account's own jobs, at most 0")
 	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
+	fs.StringVar(&f.Array, "array", "", "one element for each `INDEX`: 0-99:2,105%10; %10 is 10 at once")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "partition", a.partitionNames)
 	a.completeFlag(cmd, "qos", a.qosNames)
-	a.completeFlag(cmd, "requeue", fixed("node", "preempt", "timeout"))
+	a.completeFlag(cmd, "requeue", fixed("node", "preempt", "timeout", "never"))
 	a.completeFlag(cmd, "pull", fixed("missing", "always", "never"))
 	a.completeFlag(cmd, "model", a.modelNames)
+	a.completeFlag(cmd, "reservation", a.reservationNames)
 }
 
 // register registers all flags. After the image everything belongs to the job.
@@ -80,16 +90,43 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 	if spec.Image == "" {
 		return spec, usage("which image? %s [flags] IMAGE [COMMAND…], or -f FILE with an image", cmd.CommandPath())
 	}
-	if err := f.readEnv(a, &spec); err != nil {
+	if err := a.readTimes(&spec); err != nil {
 		return spec, err
 	}
-	if err := f.readMounts(&spec); err != nil {
-		return spec, err
+	return spec, f.readParts(a, &spec)
+}
+
+// readParts reads the flags for the environment and the mounts.
+func (f *specFlags) readParts(a *app, spec *v1.JobSpec) error {
+	if err := f.readEnv(a, spec); err != nil {
+		return err
+	}
+	if err := f.readMounts(spec); err != nil {
+		return err
 	}
 	for i, m := range spec.Mounts {
 		spec.Mounts[i].Source = a.hostPath(m.Source)
 	}
-	return spec, nil
+	return nil
+}
+
+// readTimes makes times of day, as people write them, points in time. A span from now
+// is left to the server, so that the same text is the same job.
+func (a *app) readTimes(spec *v1.JobSpec) error {
+	for _, f := range []struct {
+		flag string
+		text *string
+	}{{"begin", &spec.Begin}, {"deadline", &spec.Deadline}} {
+		if *f.text == "" || strings.HasPrefix(*f.text, "+") {
+			continue
+		}
+		t, err := a.parseWhen(*f.text, f.flag == "deadline")
+		if err != nil {
+			return usage("--%s %v", f.flag, err)
+		}
+		*f.text = t.UTC().Format(time.RFC3339)
+	}
+	return nil
 }
 
 // hostPath makes a mount's source absolute: ~ is the caller's home, and what isn't
@@ -107,22 +144,30 @@ func (a *app) hostPath(path string) string {
 // fields pairs the flags with the fields of a spec.
 func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
 	return map[string]func(){
-		"gpu":        func() { spec.GPU = f.GPU },
-		"model":      func() { spec.Model = f.Model },
-		"constraint": func() { spec.Constraint = f.Constraint },
-		"cpu":        func() { spec.CPU = f.CPU },
-		"mem":        func() { spec.Mem = f.Mem },
-		"time":       func() { spec.Time = f.Time },
-		"account":    func() { spec.Account = f.Account },
-		"partition":  func() { spec.Partition = f.Partition },
-		"qos":        func() { spec.QoS = f.QoS },
-		"name":       func() { spec.Name = f.Name },
-		"workdir":    func() { spec.Workdir = f.Workdir },
-		"signal":     func() { spec.Signal = f.Signal },
-		"grace":      func() { spec.Grace = f.Grace },
-		"requeue":    func() { spec.Requeue = f.Requeue },
-		"priority":   func() { spec.Priority = f.Priority },
-		"pull":       func() { spec.Pull = f.Pull },
+		"gpu":          func() { spec.GPU = f.GPU },
+		"gpu-mem":      func() { spec.GPUMem = f.GPUMem },
+		"model":        func() { spec.Model = f.Model },
+		"constraint":   func() { spec.Constraint = f.Constraint },
+		"reservation":  func() { spec.Reservation = f.Reservation },
+		"cpu":          func() { spec.CPU = f.CPU },
+		"mem":          func() { spec.Mem = f.Mem },
+		"time":         func() { spec.Time = f.Time },
+		"account":      func() { spec.Account = f.Account },
+		"partition":    func() { spec.Partition = f.Partition },
+		"qos":          func() { spec.QoS = f.QoS },
+		"name":         func() { spec.Name = f.Name },
+		"workdir":      func() { spec.Workdir = f.Workdir },
+		"signal":       func() { spec.Signal = f.Signal },
+		"grace":        func() { spec.Grace = f.Grace },
+		"requeue":      func() { spec.Requeue = f.Requeue },
+		"max-requeues": func() { spec.MaxRequeues = f.MaxRequeues },
+		"hold":         func() { spec.Hold = f.Hold },
+		"begin":        func() { spec.Begin = f.Begin },
+		"deadline":     func() { spec.Deadline = f.Deadline },
+		"after":        func() { spec.After = f.After },
+		"array":        func() { spec.Array = f.Array },
+		"priority":     func() { spec.Priority = f.Priority },
+		"pull":         func() { spec.Pull = f.Pull },
 	}
 }
 
@@ -135,7 +180,10 @@ func (f *specFlags) override(cmd *cobra.Command, spec *v1.JobSpec) {
 }
 
 // changes returns the given flags as fields of a clone.
-func (f *specFlags) changes(cmd *cobra.Command) map[string]string {
+func (f *specFlags) changes(a *app, cmd *cobra.Command) (map[string]string, error) {
+	if err := a.readTimes(&f.JobSpec); err != nil {
+		return nil, err
+	}
 	set := map[string]string{}
 	for name := range f.fields(&v1.JobSpec{}) {
 		flag := cmd.Flags().Lookup(name)
@@ -146,10 +194,10 @@ func (f *specFlags) changes(cmd *cobra.Command) map[string]string {
 		case name == "priority":
 			set[name] = strconv.FormatInt(f.Priority, 10)
 		default:
-			set[name] = flag.Value.String()
+			set[strings.ReplaceAll(name, "-", "_")] = flag.Value.String()
 		}
 	}
-	return set
+	return set, nil
 }
 
 func (f *specFlags) readEnv(a *app, spec *v1.JobSpec) error {

@@ -130,7 +130,7 @@ func TestSpecFile(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, b.stderr)
 	}
 	want := []string{`POST /v1/jobs {"image":"b","command":["y","-z"],"env":{"A":"1","B":"3"},"gpu":"2"}`}
-	if diff := cmp.Diff(want, f.asked); diff != "" {
+	if diff := cmp.Diff(want, f.requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"none.yaml", "."} {

@@ -58,6 +58,7 @@ five minutes. Why a job waits, in full: croft why JOB.`,
 					return err
 				}
 				if o.start {
+					jobs = slices.DeleteFunc(jobs, func(j batchJob) bool { return j.Node != "" || j.Ended != nil })
 					a.expect(cmd, jobs)
 				}
 				if err := sortJobs(jobs, otherwise(o.sort, "P,t")); err != nil {

@@ -61,8 +61,9 @@ func TestExec(t *testing.T) {
 		"input":         {args: []string{"-i", "118", "cat"}, stdout: "in", stderr: "/v1/jobs/118/exec?arg=cat\n", code: 7},
 		"terminal":      {args: []string{"-it", "118", "--", "bash"}, terminal: true, stdout: "in", stderr: "/v1/jobs/118/exec?arg=bash&cols=90&rows=20&tty=true\n", code: 7, raw: 2},
 		"no terminal":   {args: []string{"-it", "118", "--", "bash"}, stderr: "croft: -t: standard input and output aren't a terminal\n", code: 2},
-		"no command":    {args: []string{"118"}, stderr: "croft: which job and command? croft exec JOB -- COMMAND… [flags]\nsee:  croft exec --help\n", code: 2},
-		"job is a path": {args: []string{"..", "ls"}, stderr: "croft: job: \"..\" is no name\n", code: 2},
+		"no command":    {args: []string{"118"}, stderr: "croft: which job and command? croft exec JOB[.STEP] -- COMMAND… [flags]\nsee:  croft exec --help\n", code: 2},
+		"job is a path": {args: []string{"..", "ls"}, stderr: "croft: \"..\" isn't a step: give the job's number, a dot and the step's, such as 118.2\n", code: 2},
+		"in a step":     {args: []string{"-i", "118.3", "cat"}, stdout: "in", stderr: "/v1/jobs/118/exec?arg=cat&step=3\n", code: 7},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

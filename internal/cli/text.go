@@ -16,7 +16,7 @@ import (
 // would drive the reader's terminal, and marks that turn the writing direction
 // would show something else than what is there.
 func clean(s string) string {
-	if strings.IndexFunc(s, unsafeRune) < 0 {
+	if plain(s) || strings.IndexFunc(s, unsafeRune) < 0 {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
@@ -28,6 +28,17 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// plain reports whether s is of printable ASCII alone, as nearly everything is: it is
+// safe, and as wide as it is long.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func unsafeRune(r rune) bool {
@@ -44,6 +55,9 @@ func unsafeRune(r rune) bool {
 
 // displayWidth is the number of terminal cells that s takes.
 func displayWidth(s string) int {
+	if plain(s) {
+		return len(s)
+	}
 	n := 0
 	for _, r := range s {
 		n += runeWidth(r)
@@ -126,6 +140,34 @@ func (a *app) clock(t time.Time) string {
 		return t.Format("Mon 15:04")
 	}
 	return t.Format("2006-01-02")
+}
+
+// dated is clock with the time of the day, however far away it is.
+func (a *app) dated(t time.Time) string {
+	s := a.clock(t)
+	if len(s) == len(time.DateOnly) {
+		s += t.In(a.env.Zone).Format(" 15:04")
+	}
+	return s
+}
+
+// period is from one point in time until another: "16:00–18:00", "2027-01-04 14:00–18:00".
+func (a *app) period(from, to time.Time) string {
+	if dayOf(from.In(a.env.Zone)) == dayOf(to.In(a.env.Zone)) {
+		return a.dated(from) + "–" + to.In(a.env.Zone).Format("15:04")
+	}
+	return a.dated(from) + "–" + a.dated(to)
+}
+
+// until is the end t of something; of what is given by dates, the last one that is in it.
+func (a *app) until(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	if l := t.In(a.env.Zone); l.Equal(time.Date(l.Year(), l.Month(), l.Day(), 0, 0, 0, 0, a.env.Zone)) {
+		return a.lastDay(t)
+	}
+	return a.dated(*t)
 }
 
 // dayOf numbers the days of a calendar, whatever their length.

@@ -16,7 +16,7 @@ func (a *app) userCmd() *cobra.Command {
 	return group("user", "Users and their tokens", `  croft user ls
   croft user add ada
   croft user token create laptop`,
-		a.userAddCmd(), a.userLsCmd(), a.userShowCmd(), a.userSetCmd(),
+		a.userAddCmd(), a.userLsCmd(), a.userShowCmd(), a.userSetCmd(), a.userRetireCmd(),
 		group("token", "Personal tokens", `  croft user token create laptop
   croft user token ls`, a.tokenCreateCmd(), a.tokenLsCmd(), a.tokenRevokeCmd()),
 	)
@@ -25,12 +25,14 @@ func (a *app) userCmd() *cobra.Command {
 func (a *app) userAddCmd() *cobra.Command {
 	var u v1.User
 	var uid int64
+	var ends string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a user",
 		Long:  "Make a user. A name that this machine knows gets its uid, unless --uid is given.",
 		Example: `  croft user add ada
-  croft user add ops --role operator`,
+  croft user add ops --role operator
+  croft user add guest --ends +14d`,
 		Args: needArgs(1, 1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -41,25 +43,38 @@ func (a *app) userAddCmd() *cobra.Command {
 			if cmd.Flags().Changed("uid") {
 				u.UID = &uid
 			}
+			if u.Ends, err = a.whenFlag(ends, endOfDay); err != nil {
+				return err
+			}
 			got, err := c.AddUser(cmd.Context(), u)
 			if err != nil {
 				return err
 			}
-			return a.print(got, func(w io.Writer) { writeUser(w, got) })
+			return a.print(got, func(w io.Writer) { a.writeUser(w, got) })
 		},
 	}
 	cmd.Flags().StringVar(&u.Role, "role", "", "user, operator, admin or auditor")
 	cmd.Flags().Int64Var(&uid, "uid", 0, "Unix uid on the machine")
+	cmd.Flags().StringVar(&ends, "ends", "", "when the user ends: +14d or a date, which is in it; by default never")
 	a.completeFlag(cmd, "role", fixed("user", "operator", "admin", "auditor"))
 	return cmd
 }
 
-func writeUser(w io.Writer, u *v1.User) {
-	blocked := ""
-	if u.Blocked {
-		blocked = "blocked"
+func (a *app) writeUser(w io.Writer, u *v1.User) {
+	block(w, "user", u.Name, "role", u.Role, "uid", uidText(u.UID), "state", a.barred(*u), "ends", a.until(u.Ends), "warning", u.Warning, "accounts", memberships(u.Accounts))
+}
+
+// barred is what keeps a user from everything, in a word.
+func (a *app) barred(u v1.User) string {
+	switch {
+	case u.Retired != nil:
+		return "retired"
+	case u.Blocked:
+		return "blocked"
+	case u.Ends != nil && !a.env.Now().Before(*u.Ends):
+		return "ended"
 	}
-	block(w, "user", u.Name, "role", u.Role, "uid", uidText(u.UID), "state", blocked, "warning", u.Warning, "accounts", memberships(u.Accounts))
+	return ""
 }
 
 func uidText(uid *int64) string {
@@ -94,10 +109,7 @@ func (a *app) userLsCmd() *cobra.Command {
 			}
 			t := newTable("~NAME", "ROLE", ">UID", "~ACCOUNTS", "~NOTE")
 			for _, u := range list {
-				note := u.Warning
-				if u.Blocked {
-					note = strings.TrimSuffix("blocked; "+note, "; ")
-				}
+				note := strings.Trim(a.barred(u)+"; "+u.Warning, "; ")
 				t.row(u.Name, u.Role, uidText(u.UID), memberships(u.Accounts), note)
 			}
 			return printList(a, list, "no users: croft user add NAME", t)
@@ -126,7 +138,7 @@ func (a *app) userShowCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(u, func(w io.Writer) { writeUser(w, u) })
+			return a.print(u, func(w io.Writer) { a.writeUser(w, u) })
 		},
 	}
 }
@@ -144,7 +156,7 @@ func orMe(ctx context.Context, c *v1.Client, name string) (string, error) {
 }
 
 func (a *app) userSetCmd() *cobra.Command {
-	var role string
+	var role, ends string
 	var blocked, rebind bool
 	cmd := &cobra.Command{
 		Use:   "set NAME",
@@ -162,8 +174,12 @@ func (a *app) userSetCmd() *cobra.Command {
 			if cmd.Flags().Changed("blocked") {
 				p.Blocked = &blocked
 			}
+			var err error
+			if p.Ends, err = a.endFlag(ends); err != nil {
+				return err
+			}
 			if p == (v1.UserPatch{}) {
-				return usage("change what? --role, --blocked or --rebind")
+				return usage("change what? --role, --blocked, --ends or --rebind")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -173,25 +189,30 @@ func (a *app) userSetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(u, func(w io.Writer) { writeUser(w, u) })
+			return a.print(u, func(w io.Writer) { a.writeUser(w, u) })
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "user, operator, admin or auditor")
 	cmd.Flags().BoolVar(&blocked, "blocked", false, "accept nothing from the user; --blocked=false lets them in again")
+	cmd.Flags().StringVar(&ends, "ends", "", "when the user ends: +14d or a date, which is in it, or never")
 	cmd.Flags().BoolVar(&rebind, "rebind", false, "bind the name to the uid that it has on the machine now")
 	a.completeFlag(cmd, "role", fixed("user", "operator", "admin", "auditor"))
 	return cmd
 }
 
 func (a *app) tokenCreateCmd() *cobra.Command {
-	var user, expires string
+	var user, expires, account string
+	var scopes []string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print its secret, once",
 		Long: `Make a token for the HTTP address of the server. Its secret goes to standard
-output and is never shown again.`,
+output and is never shown again. A token may what its user may, unless it is narrowed:
+to scopes (read; submit, which is one's own jobs; manage, what managers and operators
+do, reading included; admin), to an account with those below it, or both. A narrowed one makes no tokens.`,
 		Example: `  croft user token create laptop
-  croft user token create ci --user robot --expires +90d > token`,
+  croft user token create ci --user robot --expires +90d > token
+  croft user token create agent --scope read,submit --account nlp --expires +1d`,
 		Args: needArgs(1, 1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			until, err := a.whenFlag(expires, endOfDay)
@@ -206,7 +227,7 @@ output and is never shown again.`,
 			if err != nil {
 				return err
 			}
-			tok, err := c.AddToken(cmd.Context(), name, v1.TokenRequest{Name: args[0], Expires: until})
+			tok, err := c.AddToken(cmd.Context(), name, v1.TokenRequest{Name: args[0], Expires: until, Scopes: scopes, Account: account})
 			if err != nil {
 				return err
 			}
@@ -218,6 +239,10 @@ output and is never shown again.`,
 	}
 	a.tokenUserFlag(cmd, &user)
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: +90d or a date; by default never")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "narrow it to read, submit, manage or admin, separated by commas")
+	cmd.Flags().StringVarP(&account, "account", "A", "", "narrow it to this account and those below it")
+	a.completeFlag(cmd, "scope", fixed("read", "submit", "manage", "admin"))
+	a.completeFlag(cmd, "account", a.accountNames)
 	return cmd
 }
 
@@ -246,9 +271,9 @@ func (a *app) tokenLsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable("ID", "~NAME", "~USER", "CREATED", "EXPIRES")
+			t := newTable("ID", "~NAME", "~USER", "CREATED", "EXPIRES", "~NARROWED TO")
 			for _, k := range list {
-				t.row(k.ID, k.Name, k.User, a.clock(k.Created), a.clockOr(k.Expires, "never"))
+				t.row(k.ID, k.Name, k.User, a.clock(k.Created), a.clockOr(k.Expires, "never"), strings.TrimSpace(strings.Join(k.Scopes, ",")+" "+k.Account))
 			}
 			return printList(a, list, "no tokens: croft user token create NAME", t)
 		},

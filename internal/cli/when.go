@@ -75,9 +75,10 @@ func parseSpan(s string) (time.Duration, error) {
 	return days*24*time.Hour + d, nil
 }
 
-// whenFlag is parseWhen of a flag that may be absent.
+// whenFlag is parseWhen of a flag that may be absent. What begins now does so when the
+// server has heard of it: what it was here would be past there.
 func (a *app) whenFlag(s string, end bool) (*time.Time, error) {
-	if s == "" {
+	if s == "" || s == "now" && end == startOfDay {
 		return nil, nil
 	}
 	t, err := a.parseWhen(s, end)

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,6 +14,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
 
@@ -36,6 +38,59 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.JobStop{Job: 1} },
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
+	"job.hold": {
+		func(*sim) world.Command { return command.JobHold{Job: 1} },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"job.release": {
+		func(s *sim) world.Command { return s.held(workload.HeldByUser) },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"job.release an operator's": {
+		func(s *sim) world.Command { return s.held(workload.HeldByOperator) },
+		[]string{"operator", "root", "system"}, codes.NotFound,
+		map[string]codes.Code{"ada": codes.Denied, "manager": codes.Denied, "owner": codes.Denied, "auditor": codes.Denied},
+	},
+	"job.requeue": {
+		func(s *sim) world.Command {
+			j, _ := s.w.Workload.Jobs.Get(1)
+			next := *j
+			next.State, next.Attempt = workload.Running, workload.Attempt{N: 1, Node: "gpu1", Started: s.now, Until: s.now + hour}
+			s.w.Fold([]world.Change{workload.JobSet{Row: &next}})
+			return command.JobRequeue{Job: 1}
+		},
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"job.prioritize": {
+		func(*sim) world.Command { return command.JobPrioritize{Job: 1, Points: num(5)} },
+		[]string{"operator", "root", "system"}, codes.Denied,
+		map[string]codes.Code{"nobody": codes.NotFound, "stranger": codes.NotFound, "viewer": codes.NotFound, "blocked": codes.NotFound},
+	},
+	"step.add": {
+		func(s *sim) world.Command { s.runStep(); return command.StepAdd{Job: 1} },
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
+	"step.stop": {
+		func(s *sim) world.Command { s.runStep(); return command.StepStop{Job: 1, N: 2} },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"step.start": {
+		func(s *sim) world.Command { s.runStep(); return command.StepStart{Job: 1, N: 2} },
+		[]string{"system"}, codes.Denied, nil,
+	},
+	"step.observed": {
+		func(s *sim) world.Command { s.runStep(); return command.StepObserved{Job: 1, N: 2, Attempt: 1} },
+		[]string{"system"}, codes.Denied, nil,
+	},
+	"step.fail": {
+		func(s *sim) world.Command { s.runStep(); return command.StepFail{Job: 1, N: 2} },
+		[]string{"system"}, codes.Denied, nil,
+	},
+	"step.due": {
+		func(s *sim) world.Command { s.runStep(); return command.StepDue{Job: 1, N: 2} },
+		[]string{"system"}, codes.Denied, nil,
+	},
 	"account.create": {
 		func(*sim) world.Command { return command.AccountPut{Create: true, Name: "new"} },
 		[]string{"root", "system"}, codes.Denied, nil,
@@ -53,12 +108,24 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Billing: text("off")} },
 		[]string{"root", "system"}, codes.Denied, hidden(),
 	},
+	"account.set weight": {
+		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Weight: num(2)} },
+		[]string{"root", "system"}, codes.Denied, hidden(),
+	},
+	"account.set weight below": {
+		func(*sim) world.Command { return command.AccountPut{Name: "vision", Weight: num(2)} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
 	"account.set group": {
 		func(*sim) world.Command { return command.AccountPut{Name: "nlp", Group: text("wheel")} },
 		[]string{"root", "system"}, codes.Denied, hidden(),
 	},
 	"member.set": {
 		func(*sim) world.Command { return command.MemberPut{Account: "nlp", User: "stranger", Role: "member"} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"member.set weight": {
+		func(*sim) world.Command { return command.MemberPut{Account: "nlp", User: "ada", Weight: num(2)} },
 		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
 	},
 	"member.set owner": {
@@ -77,6 +144,26 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.UserPut{Name: "stranger", Role: text("admin")} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
+	"account.set ends": {
+		func(s *sim) world.Command { end := s.now + hour; return command.AccountPut{Name: "nlp", Ends: &end} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"account.move": {
+		func(*sim) world.Command { return command.AccountMove{Name: "empty", Under: "nlp"} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"account.remove": {
+		func(*sim) world.Command { return command.AccountRemove{Name: "empty"} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"member.import": {
+		func(*sim) world.Command { return command.MembersImport{Account: "nlp", Entries: entries("stranger")} },
+		[]string{"manager", "owner", "root", "system"}, codes.Denied, hidden(),
+	},
+	"user.retire": {
+		func(*sim) world.Command { return command.UserRetire{Name: "ada", Stop: true} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
 	"token.create": {
 		func(*sim) world.Command { return command.TokenPut{User: "ada", Name: "x", Hash: "h"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
@@ -85,6 +172,21 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.TokenRevoke{User: "ada", Token: 1} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"password.set": {
+		func(*sim) world.Command { return command.PasswordPut{User: "ada", Hash: "h", Was: "old"} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"session.open": {
+		func(*sim) world.Command {
+			return command.SessionOpen{User: "ada", Hash: "s", Verified: "old", Expires: 1 << 62, Idle: hour}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"session.end": {
+		func(*sim) world.Command { return command.SessionsEnd{User: "ada"} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"session.use": server(command.SessionUse{Session: 2}),
 	"grant.give": {
 		func(*sim) world.Command { return command.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
 		[]string{"root", "system"}, codes.Denied, nil,
@@ -93,12 +195,23 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.PricePut{CPU: 1} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
+	"limit.periods": server(command.PeriodsDue{}),
 	"limit.set": {
 		func(*sim) world.Command { return command.LimitPut{Account: "nlp", Resource: "gpu", Max: 9} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"limit.remove": {
 		func(*sim) world.Command { return command.LimitPut{Remove: 1} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"share.set": {
+		func(*sim) world.Command {
+			return command.SharePut{Account: "nlp", Partition: "main", Resource: "cpu", Guaranteed: 1000}
+		},
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"share.remove": {
+		func(*sim) world.Command { return command.SharePut{Remove: 1} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"node.drain": {
@@ -119,6 +232,19 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.MaintenancePut{Cancel: 1} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
+	"reservation.create": {
+		func(s *sim) world.Command { return s.class() },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"reservation.create at the cost of others": {
+		func(s *sim) world.Command { c := s.class(); c.Payer = "empty"; return c },
+		[]string{"root", "system"}, codes.Denied, map[string]codes.Code{"operator": codes.Invalid},
+	},
+	"reservation.cancel": {
+		func(*sim) world.Command { return command.ReservationCancel{Name: "lab"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"reservation.due": server(command.ReservationsDue{}),
 	"partition.create": {
 		func(*sim) world.Command { return command.PartitionPut{Create: true, Name: "new"} },
 		[]string{"operator", "root", "system"}, codes.Denied, nil,
@@ -196,13 +322,29 @@ func crowd(t *testing.T) *sim {
 		}
 	}
 	s.must(t, root, command.UserPut{Name: "blocked", Role: text("admin"), Blocked: yes()})
+	s.must(t, root, command.AccountPut{Create: true, Name: "empty"})
 	s.must(t, s.user("ada"), command.Submit{Spec: example()})
 	s.must(t, s.user("ada"), command.TokenPut{User: "ada", Name: "laptop", Hash: "hash"})
+	s.must(t, s.user("ada"), command.PasswordPut{User: "ada", Hash: "old"})
+	s.must(t, s.user("ada"), command.SessionOpen{User: "ada", Hash: "session", Verified: "old", Expires: s.now + 100*hour, Idle: hour})
 	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "cpu", Max: 1_000_000})
+	s.share(t, "nlp", 1)
 	s.must(t, root, command.PartitionPut{Create: true, Name: "live"})
 	s.must(t, root, command.QoSPut{Create: true, Name: "live"})
+	lab := s.class()
+	lab.Name, lab.From, lab.To = "lab", s.now+200*hour, s.now+201*hour
+	s.must(t, root, lab)
 	s.must(t, root, command.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
 	return s
+}
+
+// held makes job 1 held, and is the command that releases it.
+func (s *sim) held(h workload.Hold) world.Command {
+	j, _ := s.w.Workload.Jobs.Get(1)
+	next := *j
+	next.State, next.Hold = workload.Held, h
+	s.w.Fold([]world.Change{workload.JobSet{Row: &next}})
+	return command.JobRelease{Job: 1}
 }
 
 func (s *sim) caller(name string) access.Principal {
@@ -222,8 +364,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base := crowd(t)
 			for _, caller := range who {
-				s := &sim{w: base.w, now: base.now}
-				_, err := s.do(s.caller(caller), tt.cmd(s))
+				s := &sim{w: base.w.Copy(), now: base.now}
+				cmd := tt.cmd(s)
+				was := s.w
+				_, err := s.do(s.caller(caller), cmd)
 				if slices.Contains(tt.allowed, caller) {
 					if err != nil {
 						t.Errorf("%s may, but: %v", caller, err)
@@ -237,11 +381,31 @@ func TestWhoMayDoWhat(t *testing.T) {
 				if err == nil || fault.Of(err) != want {
 					t.Errorf("%s is answered %v (%s), want %s", caller, err, fault.Of(err), want)
 				}
-				if s.w != base.w {
+				if s.w != was {
 					t.Errorf("%s changed something", caller)
 				}
 			}
 		})
+	}
+}
+
+// A user has a hundred tokens, of which the crowd has given ada one, and no more; those
+// that are over do not count.
+func TestTokensAreBounded(t *testing.T) {
+	s := crowd(t)
+	ada := s.user("ada")
+	for i := range 150 {
+		end := int64(0)
+		if i%3 == 0 {
+			end = s.now + hour
+		}
+		if _, err := s.do(ada, command.TokenPut{User: "ada", Name: "x", Hash: fmt.Sprint("h", i), Expires: end}); (err == nil) != (i < 99) || err != nil && fault.Of(err) != codes.Conflict {
+			t.Fatalf("token %d: %v", i, err)
+		}
+	}
+	s.now += 2 * hour
+	if _, err := s.do(ada, command.TokenPut{User: "ada", Name: "x", Hash: "later"}); err != nil {
+		t.Errorf("when some are over: %v", err)
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -126,6 +129,7 @@ type PartitionPut struct {
 	Nodes                      *[]string `json:",omitempty"`
 	Priority, MaxWall, DefWall *int64    `json:",omitempty"` // times in ns
 	Accounts, Deny, QoS        *[]string `json:",omitempty"`
+	ShareDevices               *bool     `json:",omitempty"`
 }
 
 // Kind is partition.create or partition.set.
@@ -158,6 +162,7 @@ func (c PartitionPut) Decide(w *world.World, at world.Context) (world.Outcome, e
 	set(&row.Priority, c.Priority)
 	set(&row.MaxWall, c.MaxWall)
 	set(&row.DefWall, c.DefWall)
+	set(&row.ShareDevices, c.ShareDevices)
 	accounts(w, &bad, "accounts", &row.Allow, c.Accounts)
 	accounts(w, &bad, "deny", &row.Deny, c.Deny)
 	named(&bad, "qos", "QoS", &row.QoS, c.QoS, w.Catalog.QoS.Get)
@@ -198,6 +203,7 @@ func (c QoSRemove) Decide(w *world.World, at world.Context) (world.Outcome, erro
 			by = append(by, "partition "+p.Name+" takes it")
 		}
 	}
+	by = append(by, limitsOf(w, func(sc limits.Scope) bool { return sc.QoS == c.Name })...)
 	by = append(by, jobsOf(w, func(j *workload.Job) bool { return j.Spec.QoS == c.Name })...)
 	if err := inUse("QoS", c.Name, by); err != nil {
 		return world.Outcome{}, err
@@ -229,12 +235,10 @@ func (c PartitionRemove) Decide(w *world.World, at world.Context) (world.Outcome
 			by = append(by, "QoS "+q.Name+" is for it")
 		}
 	}
-	for _, l := range w.Limits.Limits.All() {
-		if l.Scope.Partition == c.Name {
-			by = append(by, fmt.Sprintf("limit %d is about it", l.ID))
-		}
-	}
+	by = append(by, limitsOf(w, func(sc limits.Scope) bool { return sc.Partition == c.Name })...)
+	by = append(by, sharesOf(w, func(s share.Share) bool { return s.Partition == c.Name })...)
 	by = append(by, jobsOf(w, func(j *workload.Job) bool { return j.Spec.Partition == c.Name })...)
+	by = append(by, reservationsOf(w, func(r placement.Reservation) bool { return r.Partition == c.Name })...)
 	if err := inUse("partition", c.Name, by); err != nil {
 		return world.Outcome{}, err
 	}
@@ -272,6 +276,17 @@ func inUse(kind, name string, by []string) error {
 		return nil
 	}
 	return fault.New(codes.Conflict, "%s %s is in use: %s", kind, name, strings.Join(by, ", "))
+}
+
+// limitsOf names the limits whose scope matches.
+func limitsOf(w *world.World, match func(limits.Scope) bool) []string {
+	var out []string
+	for _, l := range w.Limits.Limits.All() {
+		if match(l.Scope) {
+			out = append(out, fmt.Sprintf("limit %d is about it", l.ID))
+		}
+	}
+	return out
 }
 
 // jobsOf names a few of the live jobs that match and counts them.

@@ -20,8 +20,9 @@ const hour = int64(time.Hour)
 
 // sim carries out commands one by one, as the sequencer would.
 type sim struct {
-	w   *world.World
-	now int64
+	w    *world.World
+	now  int64
+	last []world.Change // of the last command that changed anything
 }
 
 var system = access.Principal{System: true, Name: "system"}
@@ -37,12 +38,17 @@ func (s *sim) do(p access.Principal, cmd world.Command) (any, error) {
 		next := s.w.Copy()
 		next.Fold(out.Changes)
 		next.Seq, next.Now = at.Seq, s.now
-		s.w = next
+		s.w, s.last = next, out.Changes
 	}
 	if out.Fault != nil {
 		return out.Result, out.Fault
 	}
 	return out.Result, nil
+}
+
+// context is that of the next command.
+func (s *sim) context(p access.Principal) world.Context {
+	return world.Context{Seq: s.w.Seq + 1, Now: s.now, Principal: p}
 }
 
 func (s *sim) user(name string) access.Principal {
@@ -64,6 +70,9 @@ func text(s string) *string { return &s }
 
 // newSim is a machine with four devices, 64 cores and 512 GiB, the example's
 // prices, an enforcing account nlp with 500 credits and a showback account vision.
+// memoryOf is how much memory a device has, in bytes: that of a model are 40 GiB.
+func memoryOf(index int) int64 { return []int64{80, 48, 40, 40}[index] << 30 }
+
 func newSim(t fataler) *sim {
 	s := &sim{w: world.New(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano()}
 	s.must(t, system, command.SitePut{
@@ -73,7 +82,7 @@ func newSim(t fataler) *sim {
 	})
 	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range 4 {
-		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true})
+		inv.Devices = append(inv.Devices, placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: memoryOf(i), Healthy: true})
 	}
 	s.must(t, system, inv)
 	s.must(t, system, command.UserPut{Create: true, Name: "root", Role: text("admin")})
@@ -92,7 +101,7 @@ func newSim(t fataler) *sim {
 
 // example is the job of the README.
 func example() workload.Spec {
-	return workload.Spec{Name: "train.py", Kind: workload.KindContainer, Image: "train:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: 2 * hour, Pull: "missing"}
+	return workload.Spec{Name: "train.py", Kind: workload.KindContainer, Image: "train:1", GPU: 1000, CPU: 8000, Mem: 64 << 30, Time: 2 * hour, Pull: "missing"}
 }
 
 func (s *sim) job(t *testing.T, k id.Job) *workload.Job {

@@ -7,6 +7,8 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/metering"
@@ -14,7 +16,7 @@ import (
 	"croft.dev/croft/internal/world"
 )
 
-// ended closes the current attempt: charges it, and either queues the job again
+// ended closes the current attempt: charges it, counts its hours, and either queues the job again
 // or ends it. j is the command's own copy; b says what is known of its start.
 func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundary, outcome codes.Outcome, message string, finished int64, exit int32) (world.Outcome, error) {
 	if finished == 0 {
@@ -31,12 +33,14 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 	} else if money, err = metering.Post(p, &w.Catalog, j, at.Now); err != nil {
 		return world.Outcome{}, err
 	}
+	use := append(append(used(w, at, j), spent(w, at, j)...), stepsEnd(w, at, j)...)
 	if j.Again(outcome) {
-		if j.Attempt.Preempt.By == 0 {
+		if j.Attempt.Preempt == (workload.Preemption{}) {
 			j.Requeues++
 		}
-		j.State, j.Message = workload.Queued, fmt.Sprintf("attempt %d %s: queued again", j.Attempt.N, how(j.Attempt))
-		return moved(w, at, p, j, wrap(money), b, j.Message)
+		j.LineUp(at.Now, j.Since())
+		j.Message = fmt.Sprintf("attempt %d %s: %s again", j.Attempt.N, how(j.Attempt), j.State)
+		return moved(w, at, p, j, append(use, wrap(money)...), b, j.Message)
 	}
 	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
 	if outcome == codes.Preempted {
@@ -44,29 +48,42 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 	}
 	j.Message = message
 	money = append(money, metering.Close(p, &w.Ledger, j)...)
-	return moved(w, at, p, j, wrap(money), b, endMessage(outcome, message))
+	changes := append(append(use, wrap(money)...), over(w, at, p, j)...)
+	return moved(w, at, p, j, changes, b, endMessage(outcome, message))
 }
 
 // finish ends a job that holds no allocation.
 func finish(w *world.World, at world.Context, j *workload.Job, outcome codes.Outcome, message string) (world.Outcome, error) {
+	if j.Array != nil {
+		return drop(w, at, j, nil, outcome, message)
+	}
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
 	j.State, j.Outcome, j.Message, j.Ended, j.ExitCode = workload.Ended, outcome, message, at.Now, 125
 	if outcome == codes.Cancelled {
 		j.ExitCode = 130
 	}
 	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
+	changes = append(changes, over(w, at, p, j)...)
 	return world.Outcome{Changes: changes, Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
 }
 
 // how says how an attempt ended.
 func how(a workload.Attempt) string {
-	if a.Outcome == codes.Preempted {
+	switch {
+	case a.Outcome == codes.Preempted:
 		return "preempted by " + taker(a.Preempt)
+	case a.Cause == codes.Requeued:
+		return words(a.Cause)
 	}
 	return words(a.Outcome)
 }
 
-func taker(p workload.Preemption) string { return fmt.Sprintf("job %d of QoS %s", p.By, p.QoS) }
+func taker(p workload.Preemption) string {
+	if p.Loan {
+		return fmt.Sprintf("job %d, whose account is guaranteed what it has borrowed", p.By)
+	}
+	return fmt.Sprintf("job %d of QoS %s", p.By, p.QoS)
+}
 
 func words(o codes.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
 
@@ -77,8 +94,9 @@ func endMessage(o codes.Outcome, message string) string {
 	return words(o) + ": " + message
 }
 
-// JobDue moves a running job along its clock: the user's signal, SIGTERM at the
-// limit, SIGKILL after the grace.
+// JobDue moves a job along its clock: a waiting one into the queue, or to its end when
+// it can't start any more; a running one by the user's signal, SIGTERM at the limit,
+// SIGKILL after the grace.
 type JobDue struct{ Job id.Job }
 
 // Kind is job.due.
@@ -96,16 +114,38 @@ func (c JobDue) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 	j := edit(old, at)
 	a := &j.Attempt
 	switch {
+	case !workload.RulesOf(j.State).Running:
+		return dueWaiting(w, at, j)
 	case j.State == workload.Stopping:
 		a.Kill = true
 		return put(w, j, "grace is over: SIGKILL"), nil
 	case at.Now >= a.Until:
-		j.State, a.StopAt, a.Cause = workload.Stopping, at.Now, codes.TimedOut
+		j.State, a.StopAt, a.Cause = workload.Stopping, at.Now, j.OutOfTime()
 		j.Message = "its time is up"
 		return put(w, j, "time is up: SIGTERM"), nil
 	}
 	a.Signaled = true
 	return put(w, j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
+}
+
+// dueWaiting ends a waiting job that can't start any more, or puts it in line.
+func dueWaiting(w *world.World, at world.Context, j *workload.Job) (world.Outcome, error) {
+	if r, never := admission.NeverMet(j); never {
+		out, err := finish(w, at, j, codes.Cancelled, r.Message)
+		out.Event.Reasons = []fault.Reason{r}
+		return out, err
+	}
+	if j.Array != nil && len(j.Array.Lost) > 0 {
+		return drop(w, at, j, j.Array.Lost, codes.Cancelled, admission.Unfollowed(j))
+	}
+	if j.Expired(at.Now) {
+		return finish(w, at, j, codes.Deadline, "it couldn't end by its deadline any more")
+	}
+	if j.LineUp(at.Now, j.Submitted); j.State == workload.Held {
+		return world.Outcome{Event: world.Event{Skip: true}}, nil
+	}
+	j.Message = ""
+	return put(w, j, "joined the queue"), nil
 }
 
 // Meter posts what running jobs have accrued so far.

@@ -2,9 +2,11 @@ package command
 
 import (
 	"fmt"
+	"slices"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/quantity"
@@ -16,9 +18,9 @@ import (
 // planner proposes it, once for each of a set of jobs that only suffice together;
 // each is decided again with the whole set.
 type JobPreempt struct {
-	Job  id.Job // is stopped
-	For  id.Job // waits
-	Node string
+	Job  id.Job   // is stopped
+	For  id.Job   // waits
+	Node string   // "": it isn't about room, but about a bound that others have reached
 	With []id.Job // the rest of the set
 }
 
@@ -31,33 +33,17 @@ func (c JobPreempt) Decide(w *world.World, at world.Context) (world.Outcome, err
 	if !w.Can(at.Principal, access.System, 0, 0) {
 		return world.Outcome{}, onlyServer
 	}
-	skip := world.Outcome{Event: world.Event{Skip: true}}
 	waiting, ok := w.Workload.Jobs.Get(c.For)
 	view := w.View(at.Now)
-	if !ok || waiting.State != workload.Queued || !view.Eligible(waiting) {
+	if !ok || waiting.State != workload.Queued {
 		return skip, nil
 	}
-	by := view.SubjectOf(waiting).QoS
-	terms, ok := view.Yields(by, c.Job)
-	if !ok {
+	by := view.Claimant(waiting)
+	terms, ok := by.Yields(c.Job)
+	if !ok || c.Node == "" && !slices.Contains(view.Recall(waiting), c.Job) || c.Node != "" && !c.makesRoom(w, view, waiting, by) {
 		return skip, nil
 	}
 	old, _ := w.Workload.Active.Get(c.Job)
-	places := w.Placement.Copy()
-	places.Release(c.Job)
-	for _, k := range c.With {
-		other, live := w.Workload.Active.Get(k)
-		if !live {
-			continue // it has ended meanwhile: what it had is free
-		}
-		if _, yields := view.Yields(by, k); !yields && other.Attempt.Preempt.By != c.For {
-			return skip, nil
-		}
-		places.Release(k)
-	}
-	if !places.FitsOn(placement.ShapeOf(waiting.Demand()), c.Node, at.Now) {
-		return skip, nil
-	}
 	terms.By = c.For
 	j := edit(old, at)
 	j.State, j.Attempt.StopAt, j.Attempt.Cause, j.Attempt.Preempt = workload.Stopping, at.Now, codes.Preempted, terms
@@ -71,6 +57,28 @@ func (c JobPreempt) Decide(w *world.World, at world.Context) (world.Outcome, err
 	}
 	out.Changes = append(out.Changes, workload.JobSet{Row: first})
 	return out, nil
+}
+
+// makesRoom reports whether the waiting job fits on the node without the set, all of which
+// still gives way.
+func (c JobPreempt) makesRoom(w *world.World, view admission.View, waiting *workload.Job, by admission.Claimant) bool {
+	if !view.Eligible(waiting) {
+		return false
+	}
+	places := w.Placement.Copy()
+	places.Release(c.Job)
+	for _, k := range c.With {
+		other, live := w.Workload.Active.Get(k)
+		if !live {
+			continue // it has ended meanwhile: what it had is free
+		}
+		if _, yields := by.Yields(k); !yields && other.Attempt.Preempt.By != c.For {
+			return false
+		}
+		places.Release(k)
+	}
+	sh, ok := places.Sized(placement.ShapeOf(waiting.Demand()))
+	return ok && places.FitsOn(sh, c.Node, view.Now)
 }
 
 // yielding tells the user of a job that is preempted what happens to it.

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"slices"
 	"strconv"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -22,6 +24,7 @@ var onlyServer = fault.New(codes.Denied, "only the server itself does this")
 // digest that was resolved.
 type JobStart struct {
 	Job     id.Job
+	Element int64 // of an array: which
 	Image   string
 	Node    string // "": anywhere
 	Devices []string
@@ -39,8 +42,15 @@ func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error
 	if !ok || old.State != workload.Queued {
 		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
+	var array *workload.Job
+	if old.Array != nil {
+		if array = old; !array.Ready(c.Element) {
+			return world.Outcome{Event: world.Event{Skip: true}}, nil
+		}
+		old = array.Element(w.Workload.NextJob(), c.Element)
+	}
 	view := w.View(at.Now)
-	v, err := admission.Decide(view, admission.Request{Subject: view.SubjectOf(old), Spec: old.Spec, Gate: admission.Start, Job: old, Spot: spot(w, c)})
+	v, err := admission.Decide(view, admission.Request{Subject: view.SubjectOf(old), Spec: old.Spec, Gate: admission.Start, Job: old, Spot: spot(w, c, old)})
 	if err != nil {
 		return world.Outcome{}, err
 	}
@@ -60,23 +70,27 @@ func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error
 	for _, d := range v.Spot.Devices {
 		j.Attempt.Devices = append(j.Attempt.Devices, d.UUID)
 	}
+	j.Attempt.Rate = fairshare.RateOf(w.Catalog.Book(j.Spec.Partition, at.Now), metering.UseOf(j, j.Attempt), at.Now)
 	j.State, j.Promise, j.Claim, j.Message = workload.Starting, 0, 0, ""
-	money := metering.SetAside(p, j, v.Deposit)
-	return moved(w, at, p, j, wrap(money), metering.Boundary{}, "on "+v.Spot.String())
+	changes := append(reserve(w, at, j), started(at, p, array, j)...)
+	changes = append(changes, wrap(metering.SetAside(p, j, v.Deposit))...)
+	return moved(w, at, p, j, changes, metering.Boundary{}, "on "+v.Spot.String())
 }
 
 // spot is the proposed one; devices that are gone don't fit and are found missing.
-func spot(w *world.World, c JobStart) *placement.Spot {
+func spot(w *world.World, c JobStart, j *workload.Job) *placement.Spot {
 	if c.Node == "" {
 		return nil
 	}
 	s := placement.Spot{Node: c.Node}
+	sh, _ := w.Placement.Sized(placement.ShapeOf(j.Demand()))
 	for _, uuid := range c.Devices {
 		d, ok := w.Placement.Devices.Get(uuid)
 		if !ok {
 			return nil
 		}
 		s.Devices = append(s.Devices, d)
+		s.Part = sh.PartOn(d.Model)
 	}
 	return &s
 }
@@ -84,6 +98,7 @@ func spot(w *world.World, c JobStart) *placement.Spot {
 // moved completes an outcome in which a job's row and its devices' payers change.
 // p has the transfers that changes already holds.
 func moved(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job, changes []world.Change, b metering.Boundary, message string) (world.Outcome, error) {
+	b.Job = j.ID
 	changes = append([]world.Change{workload.JobSet{Row: j}}, changes...)
 	after := w.Copy()
 	after.Fold(changes)
@@ -97,10 +112,25 @@ func moved(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job,
 	if err != nil {
 		return world.Outcome{}, err
 	}
+	after.Fold(wrap(tiles))
+	others, err := beside(after, at, p, j)
+	if err != nil {
+		return world.Outcome{}, err
+	}
 	return world.Outcome{
-		Changes: append(changes, wrap(tiles)...), Result: j,
+		Changes: append(append(changes, wrap(tiles)...), wrap(others)...), Result: j,
 		Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: message},
 	}, nil
+}
+
+// beside moves the tiles of the other devices of a job's node, where some are reserved:
+// which of those that nobody has are, depends on those that somebody has.
+func beside(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job) ([]ledger.Change, error) {
+	if !w.Placement.Reserves(j.Attempt.Node, at.Now) {
+		return nil, nil
+	}
+	others := slices.DeleteFunc(w.Placement.DevicesOn(j.Attempt.Node), func(d placement.Device) bool { return slices.Contains(j.Attempt.Devices, d.UUID) })
+	return scene(w, at.Now).Retile(p, others, metering.Boundary{})
 }
 
 // JobObserved is what an engine saw of an attempt.
@@ -136,7 +166,7 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
 	case c.Exited:
 		c.begin(j, at.Now)
-		if j.Attempt.Cause == codes.Preempted && c.Finished != 0 && c.Finished < j.Attempt.StopAt {
+		if taken := j.Attempt.Cause == codes.Preempted || j.Attempt.Cause == codes.Requeued; taken && c.Finished != 0 && c.Finished < j.Attempt.StopAt {
 			j.Attempt.Cause, j.Attempt.Preempt = "", workload.Preemption{} // it was through before
 		}
 		b := metering.Boundary{}
@@ -146,7 +176,7 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return ended(w, at, j, b, c.outcome(j), c.Failure, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
 	case c.Gone && j.Attempt.Started != 0 && at.Now > j.Attempt.Until+j.Spec.Grace:
 		// it had all the time that it asked for: what was lost after that is no loss
-		return ended(w, at, j, metering.Boundary{}, codes.TimedOut, "its time was up", at.Now, 137)
+		return ended(w, at, j, metering.Boundary{}, j.OutOfTime(), "its time was up", at.Now, 137)
 	case c.Gone:
 		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "its container is gone: the machine or its runtime lost it", at.Now, 0)
 	case c.Running && j.Attempt.Started == 0:
@@ -155,7 +185,7 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 			j.State = workload.Running
 		}
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
-		return moved(w, at, w.Ledger.NewPosting(at.Seq, at.Now), j, nil, metering.Boundary{At: j.Attempt.Started}, "")
+		return moved(w, at, w.Ledger.NewPosting(at.Seq, at.Now), j, settle(w, at, told(w, j)), metering.Boundary{At: j.Attempt.Started}, "")
 	case c.Running && j.Attempt.Lost != 0:
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
 		return put(w, j, "in contact again"), nil
@@ -166,8 +196,7 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 // begin notes the primary's start as the engine saw it, within what is possible.
 func (c JobObserved) begin(j *workload.Job, now int64) {
 	if j.Attempt.Started == 0 && c.Started != 0 {
-		j.Attempt.Started = clamp(c.Started, j.Attempt.Assigned, now)
-		j.Attempt.Until = j.Attempt.Started + j.Spec.Time
+		j.Begun(clamp(c.Started, j.Attempt.Assigned, now))
 	}
 }
 
@@ -175,12 +204,18 @@ func clamp(t, least, most int64) int64 { return min(max(t, least), most) }
 
 // outcome says what an exit means: what Croft itself did comes first.
 func (c JobObserved) outcome(j *workload.Job) codes.Outcome {
-	switch {
-	case j.Attempt.Cause != "":
+	if j.Attempt.Cause != "" {
 		return j.Attempt.Cause
-	case c.OOM:
+	}
+	return exited(c.OOM, c.Failure, c.ExitCode)
+}
+
+// exited is what the end of a program means that ended by itself.
+func exited(oom bool, failure string, exit int32) codes.Outcome {
+	switch {
+	case oom:
 		return codes.OutOfMemory
-	case c.Failure != "" || c.ExitCode != 0:
+	case failure != "" || exit != 0:
 		return codes.Failed
 	}
 	return codes.Completed

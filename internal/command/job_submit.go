@@ -21,6 +21,8 @@ type Submit struct {
 	Digest string        `json:"spec_digest"`
 	Home   string        `json:"-"` // host path of the user's home
 	Clone  string        `json:"clone,omitempty"`
+	// Past has the jobs that this one is to wait for and that have left the world.
+	Past []admission.Past `json:"past,omitempty"`
 }
 
 // Kind is job.submit.
@@ -37,7 +39,11 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 		return world.Outcome{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
 	}
 	subject.Home = c.Home
-	req := admission.Request{Subject: subject, Spec: spec, Gate: admission.Accept}
+	met, array, err := view.Dependencies(at.Principal, spec, c.Past)
+	if err != nil {
+		return world.Outcome{}, err
+	}
+	req := admission.Request{Subject: subject, Spec: spec, Met: met, Array: array, Gate: admission.Accept}
 	v, err := admission.Decide(view, req)
 	if err != nil {
 		return world.Outcome{}, err
@@ -50,10 +56,14 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 
 func accept(w *world.World, at world.Context, req admission.Request, v admission.Verdict) world.Outcome {
 	j := &workload.Job{
-		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec,
-		State: workload.Queued, Submitted: at.Now, Seq: at.Seq,
+		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec, In: req.Subject.In.ID,
+		State: workload.Held, Submitted: at.Now, Seq: at.Seq, Met: req.Met, Array: req.Array,
 		Billing: string(req.Subject.Account.Billing), Factor: req.Subject.QoS.Factor, Key: at.Key,
 	}
+	if j.Spec.Hold {
+		j.Hold = workload.HeldByUser
+	}
+	j.LineUp(at.Now, at.Now)
 	v.Demand.Job = j.ID
 	money := metering.SetAside(w.Ledger.NewPosting(at.Seq, at.Now), j, v.Deposit)
 	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(money)...)
@@ -86,8 +96,9 @@ func refuse(w *world.World, at world.Context, view admission.View, req admission
 // JobStop ends a job: a waiting one at once, a running one by SIGTERM and, after
 // its grace, SIGKILL; with Now by SIGKILL at once.
 type JobStop struct {
-	Job id.Job
-	Now bool
+	Job      id.Job
+	Now      bool
+	Elements workload.Elements `json:",omitempty"` // of an array, only these
 }
 
 // Kind is job.stop.
@@ -95,35 +106,54 @@ func (JobStop) Kind() string { return "job.stop" }
 
 // Decide stops the job.
 func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error) {
-	old, ok := w.Workload.Jobs.Get(c.Job)
-	if !ok {
-		return world.Outcome{}, fault.New(codes.NotFound, "no such job: %d", c.Job)
+	old, err := controlled(w, at, c.Job, "stop")
+	if err != nil {
+		return world.Outcome{}, err
 	}
-	if !w.Can(at.Principal, access.JobRead, old.User, old.Account) {
-		return world.Outcome{}, fault.New(codes.NotFound, "no such job: %d", c.Job)
-	}
-	if !w.Can(at.Principal, access.JobControl, old.User, old.Account) {
-		return world.Outcome{}, fault.New(codes.Denied, "job %d isn't yours to stop", c.Job)
+	by := "cancelled by " + at.Principal.Name
+	if old.Array != nil {
+		return c.stopArray(w, at, old, by)
 	}
 	j := edit(old, at)
-	by := "cancelled by " + at.Principal.Name
 	switch old.State {
 	case workload.Queued, workload.Held:
 		return finish(w, at, j, codes.Cancelled, by)
-	case workload.Stopping:
-		again := old.Again(old.Attempt.Cause) // by preemption: not any more
-		if !again && (!c.Now || j.Attempt.Kill) {
-			return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
+	}
+	if !stopping(j, at, c.Now, by) {
+		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
+	}
+	return put(w, j, by), nil
+}
+
+// stopping tells a job that holds an allocation to end; it reports whether that
+// changes anything.
+func stopping(j *workload.Job, at world.Context, now bool, by string) bool {
+	if j.State == workload.Stopping {
+		again := j.Again(j.Attempt.Cause) // by preemption: not any more
+		if !again && (!now || j.Attempt.Kill) {
+			return false
 		}
-		j.Attempt.Kill = j.Attempt.Kill || c.Now
+		j.Attempt.Kill = j.Attempt.Kill || now
 		if again {
 			j.Attempt.Cause, j.Message = codes.Cancelled, by
 		}
-	default:
-		j.State, j.Message = workload.Stopping, by
-		j.Attempt.StopAt, j.Attempt.Cause, j.Attempt.Kill = at.Now, codes.Cancelled, c.Now
+		return true
 	}
-	return put(w, j, by), nil
+	j.State, j.Message = workload.Stopping, by
+	j.Attempt.StopAt, j.Attempt.Cause, j.Attempt.Kill = at.Now, codes.Cancelled, now
+	return true
+}
+
+// controlled is a job that the caller may do something to.
+func controlled(w *world.World, at world.Context, k id.Job, verb string) (*workload.Job, error) {
+	j, ok := w.Workload.Jobs.Get(k)
+	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) {
+		return nil, fault.New(codes.NotFound, "no such job: %d", k)
+	}
+	if !w.Can(at.Principal, access.JobControl, j.User, j.Account) {
+		return nil, fault.New(codes.Denied, "job %d isn't yours to %s", k, verb)
+	}
+	return j, nil
 }
 
 // edit returns a copy of a job that the command may change.

@@ -49,7 +49,7 @@ func TestTheMainJob(t *testing.T) {
 	if starting := s.w.Ledger.Balance(ledger.Waste(ledger.CauseStarting)); starting <= 0 {
 		t.Error("the five seconds before the start aren't the platform's")
 	}
-	tile, _ := s.w.Ledger.Tiles.Get(j.Attempt.Devices[0])
+	tile := s.w.Ledger.OpenTiles(j.Attempt.Devices[0])[0]
 	if tile.Cause != ledger.CauseIdle || tile.From != s.now || start == 0 {
 		t.Errorf("open tile %+v", tile)
 	}
@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		set    map[string]string
 	}{
 		"more devices than any node": {
-			change: func(j *workload.Spec) { j.GPU = 8 }, code: codes.DevicesNeverFit, set: map[string]string{"gpu": "4"},
+			change: func(j *workload.Spec) { j.GPU = 8000 }, code: codes.DevicesNeverFit, set: map[string]string{"gpu": "4"},
 		},
 		"more cores than any node": {
 			change: func(j *workload.Spec) { j.CPU = 128_000 }, code: codes.CPUNeverFit, set: map[string]string{"cpu": "64"},
@@ -85,9 +85,9 @@ func TestRefusals(t *testing.T) {
 		},
 		"a limit on devices": {
 			setup: func(t *testing.T, s *sim) {
-				s.must(t, s.user("root"), command.LimitPut{Account: "nlp", Resource: limits.GPU, Max: 2})
+				s.must(t, s.user("root"), command.LimitPut{Account: "nlp", Resource: limits.GPU, Max: 2000})
 			},
-			change: func(j *workload.Spec) { j.GPU = 3 }, code: codes.LimitDevices, set: map[string]string{"gpu": "2"},
+			change: func(j *workload.Spec) { j.GPU = 3000 }, code: codes.LimitDevices, set: map[string]string{"gpu": "2"},
 		},
 		"a folder outside the allowed ones": {
 			change: func(j *workload.Spec) { j.Mounts = []workload.Mount{{Source: "/etc", Target: "/x"}} }, code: codes.MountNotAllowed,
@@ -132,7 +132,7 @@ func TestRefusals(t *testing.T) {
 func TestWaitingIsNotRefusal(t *testing.T) {
 	s := newSim(t)
 	spec := example()
-	spec.GPU = 4
+	spec.GPU = 4000
 	first := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
 	s.must(t, system, command.JobStart{Job: first.ID})
 	second := s.must(t, s.user("ada"), command.Submit{Spec: example()}).(admission.Accepted).Job

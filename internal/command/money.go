@@ -10,8 +10,8 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
-	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/world"
 )
 
@@ -50,9 +50,13 @@ func (c GrantGive) Decide(w *world.World, at world.Context) (world.Outcome, erro
 	if c.End != 0 && (c.End <= start || c.End <= at.Now) {
 		return world.Outcome{}, fault.Invalid("end", "must be after the start and in the future")
 	}
+	ends := w.Tenancy.AccountEnd(acc.ID)
+	if ends != 0 && ends <= start {
+		return world.Outcome{}, fault.Invalid("start", "account %s is over by then", acc.Name)
+	}
 	g := ledger.Grant{
-		ID: w.Ledger.NextGrant(), Account: acc.ID, Amount: c.Amount, Source: c.Source, Start: start, End: c.End,
-		Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now,
+		ID: w.Ledger.NextGrant(), Account: acc.ID, Amount: c.Amount, Source: c.Source, Start: start,
+		End: tenancy.Sooner(c.End, ends), OwnEnd: c.End, Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now,
 	}
 	return world.Outcome{
 		Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Give(g)), Result: g,
@@ -112,74 +116,6 @@ func (c PricePut) Decide(w *world.World, at world.Context) (world.Outcome, error
 		return world.Outcome{}, err
 	}
 	return world.Outcome{Changes: []world.Change{catalog.PriceSet{Row: row}}, Result: row, Event: world.Event{Message: "price book of " + or(c.Partition, "every partition")}}, nil
-}
-
-// LimitPut sets a limit; the same scope and resource replace the limit before.
-type LimitPut struct {
-	Account, User, Partition string
-	Resource                 limits.Resource
-	Max                      int64
-	Remove                   id.Limit // when set: remove that limit instead
-}
-
-// Kind is limit.set or limit.remove.
-func (c LimitPut) Kind() string {
-	if c.Remove != 0 {
-		return "limit.remove"
-	}
-	return "limit.set"
-}
-
-// Decide sets or removes the limit.
-func (c LimitPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
-	if !w.Can(at.Principal, access.LimitSet, 0, 0) {
-		return world.Outcome{}, fault.New(codes.Denied, "only an operator may set limits")
-	}
-	if c.Remove != 0 {
-		row, ok := w.Limits.Limits.Get(c.Remove)
-		if !ok {
-			return world.Outcome{}, fault.New(codes.NotFound, "no such limit: %d", c.Remove)
-		}
-		row.Removed = true
-		return world.Outcome{Changes: []world.Change{limits.LimitSet{Row: row}}, Result: row, Event: world.Event{Account: row.Scope.Account, Message: string(row.Resource)}}, nil
-	}
-	sc, err := scopeOf(w, c)
-	if err != nil {
-		return world.Outcome{}, err
-	}
-	if !c.Resource.Valid() {
-		return world.Outcome{}, fault.Invalid("resource", "must be cpu, mem, gpu, gpu:MODEL, running, submitted or time")
-	}
-	if c.Max < 0 {
-		return world.Outcome{}, fault.Invalid("max", "must not be negative")
-	}
-	row := limits.Limit{ID: w.Limits.Next(), Scope: sc, Resource: c.Resource, Max: c.Max, By: id.User(at.Principal.User)}
-	if old, ok := w.Limits.Find(sc, c.Resource); ok {
-		row.ID = old.ID
-	}
-	return world.Outcome{Changes: []world.Change{limits.LimitSet{Row: row}}, Result: row, Event: world.Event{Account: sc.Account, Message: string(c.Resource)}}, nil
-}
-
-func scopeOf(w *world.World, c LimitPut) (limits.Scope, error) {
-	sc := limits.Scope{Partition: c.Partition}
-	if c.Account != "" {
-		a, ok := w.Tenancy.Account(c.Account)
-		if !ok {
-			return sc, fault.NotFound("account", c.Account)
-		}
-		sc.Account = a.ID
-	}
-	if c.User != "" {
-		u, ok := w.Tenancy.User(c.User)
-		if !ok {
-			return sc, fault.NotFound("user", c.User)
-		}
-		sc.User = u.ID
-	}
-	if _, ok := w.Catalog.Partitions.Get(c.Partition); c.Partition != "" && !ok {
-		return sc, fault.Invalid("partition", "no such partition: %s", c.Partition)
-	}
-	return sc, nil
 }
 
 // wrap turns a package's changes into the world's.

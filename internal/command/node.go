@@ -224,6 +224,14 @@ func (c MaintenancePut) Decide(w *world.World, at world.Context) (world.Outcome,
 	if c.Reason != "" && !oneLine(c.Reason, 200) {
 		return world.Outcome{}, fault.Invalid("reason", "must be at most 200 characters on one line")
 	}
+	for _, b := range w.Placement.Bookings.All() {
+		for _, p := range b.Parts {
+			if b.From < c.To && b.To > c.From && (c.Node == "*" || c.Node == p.Node) {
+				r, _ := w.Placement.Reservations.Get(b.Reservation)
+				return world.Outcome{}, fault.New(codes.Conflict, "reservation %s has %s from %s until %s (window %d): cancel that first", r.Name, p.Node, moment(b.From), moment(b.To), b.ID)
+			}
+		}
+	}
 	row := placement.Maintenance{ID: w.Placement.NextMaintenance(), Node: c.Node, From: c.From, To: c.To, Reason: c.Reason, By: id.User(at.Principal.User)}
 	return retiled(w, at, []world.Change{placement.MaintenanceSet{Row: row}}, world.Event{Message: c.Reason}, row)
 }
@@ -258,7 +266,7 @@ func retiled(w *world.World, at world.Context, changes []world.Change, ev world.
 	for _, d := range after.Placement.Devices.All() {
 		devices = append(devices, d)
 	}
-	tiles, err := scene(after, at.Now).Retile(w.Ledger.NewPosting(at.Seq, at.Now), devices, metering.Boundary{})
+	tiles, err := scene(after, at.Now).Retile(after.Ledger.NewPosting(at.Seq, at.Now), devices, metering.Boundary{})
 	if err != nil {
 		return world.Outcome{}, err
 	}
@@ -268,5 +276,5 @@ func retiled(w *world.World, at world.Context, changes []world.Change, ev world.
 }
 
 func scene(w *world.World, now int64) metering.Scene {
-	return metering.Scene{Places: &w.Placement, Jobs: &w.Workload, Catalog: &w.Catalog, Ledger: &w.Ledger, Now: now}
+	return metering.Scene{Places: &w.Placement, Jobs: &w.Workload, Catalog: &w.Catalog, Tenancy: &w.Tenancy, Ledger: &w.Ledger, Now: now}
 }

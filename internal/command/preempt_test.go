@@ -41,13 +41,13 @@ func (s *sim) run(t fataler, spec workload.Spec, seen bool) id.Job {
 
 func (s *sim) urgent(t fataler, gpu int64) id.Job {
 	spec := example()
-	spec.QoS, spec.GPU = "urgent", gpu
+	spec.QoS, spec.GPU = "urgent", gpu*1000
 	return s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job.ID
 }
 
 func four() workload.Spec {
 	spec := example()
-	spec.GPU, spec.Grace = 4, 10e9
+	spec.GPU, spec.Grace = 4000, 10e9
 	return spec
 }
 
@@ -205,7 +205,7 @@ func TestNoLoops(t *testing.T) {
 func TestPreemptASet(t *testing.T) {
 	s := withUrgent(t, command.ContractChange{})
 	two := four()
-	two.GPU = 2
+	two.GPU = 2000
 	a, b := s.run(t, two, true), s.run(t, two, true)
 	s.now += minute
 	urgent := s.urgent(t, 4)
@@ -290,7 +290,7 @@ func TestRefuseWhenBusy(t *testing.T) {
 
 func of(n int64) workload.Spec {
 	spec := four()
-	spec.GPU = n
+	spec.GPU = n * 1000
 	return spec
 }
 
@@ -301,7 +301,7 @@ func TestRefuseCountsPreemption(t *testing.T) {
 	s.run(t, four(), true)
 	s.urgent(t, 1)
 	spec := example()
-	spec.QoS, spec.GPU = "urgent", 4
+	spec.QoS, spec.GPU = "urgent", 4000
 	// the first has a claim to none yet, but its place: the second would have to wait
 	s.now += minute
 	if _, err := s.do(s.user("ada"), command.Submit{Spec: spec}); fault.Of(err) != codes.Refused {

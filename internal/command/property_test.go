@@ -2,11 +2,13 @@ package command_test
 
 import (
 	"fmt"
+	"math/big"
 	"reflect"
 	"slices"
 	"testing"
 
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -26,8 +28,10 @@ type history struct {
 	ids       []id.Job
 	transfers []ledger.Transfer
 	tiles     map[string][]ledger.Tile
-	rows      map[id.Job]*workload.Job // every job's last row, ended ones too
-	max       map[limits.Resource]int64
+	windows   []placement.Booking            // every one that was ever booked
+	rows      map[id.Job]*workload.Job       // every job's last row, ended ones too
+	states    map[[2]int64]workload.JobState // likewise of further steps
+	used      map[limitUser]int64            // after the command before
 }
 
 // do decides twice, to see that the same world gives the same outcome.
@@ -46,7 +50,24 @@ func (h *history) do(t *rapid.T, p access.Principal, cmd world.Command) {
 	next.Seq, next.Now = at.Seq, h.now
 	h.w = next
 	for _, c := range out.Changes {
+		h.goes(t, cmd, c)
 		h.note(c)
+	}
+}
+
+// goes checks that a job or a step goes from its state to one that may follow.
+func (h *history) goes(t *rapid.T, cmd world.Command, c world.Change) {
+	switch c := c.(type) {
+	case workload.JobSet:
+		if old := h.rows[c.Row.ID]; old != nil && old.State != c.Row.State && !workload.May(old.State, c.Row.State) {
+			t.Fatalf("%s: job %d goes from %s to %s", cmd.Kind(), c.Row.ID, old.State, c.Row.State)
+		}
+	case workload.StepSet:
+		k := [2]int64{int64(c.Row.Job), int64(c.Row.N)}
+		if old := h.states[k]; old != "" && old != c.Row.State && !workload.MayStep(old, c.Row.State) {
+			t.Fatalf("%s: step %d.%d goes from %s to %s", cmd.Kind(), c.Row.Job, c.Row.N, old, c.Row.State)
+		}
+		h.states[k] = c.Row.State
 	}
 }
 
@@ -56,14 +77,16 @@ func (h *history) note(c world.Change) {
 		h.transfers = append(h.transfers, c.Row)
 	case ledger.TileSet:
 		ts := h.tiles[c.Row.Device]
-		if n := len(ts); n > 0 && ts[n-1].From == c.Row.From {
-			ts[n-1] = c.Row
+		if i := slices.IndexFunc(ts, func(t ledger.Tile) bool { return t.From == c.Row.From && t.Job == c.Row.Job }); i >= 0 {
+			ts[i] = c.Row
 		} else {
 			ts = append(ts, c.Row)
 		}
 		h.tiles[c.Row.Device] = ts
 	case workload.JobSet:
 		h.rows[c.Row.ID] = c.Row
+	case placement.BookingSet:
+		h.windows = append(h.windows, c.Row)
 	}
 }
 
@@ -72,15 +95,25 @@ func (h *history) note(c world.Change) {
 // what was metered, and the same command decides the same twice.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, max: map[limits.Resource]int64{}}
+		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, used: map[limitUser]int64{}}
+		shared := true
+		h.must(t, h.user("root"), command.PartitionPut{Name: "main", ShareDevices: &shared})
 		for _, d := range h.w.Ledger.Tiles.All() {
 			h.tiles[d.Device] = []ledger.Tile{d}
 		}
-		for r, most := range map[limits.Resource]int64{limits.GPU: 3, limits.CPU: 24_000, limits.Running: 3, limits.Submitted: 6} {
-			h.max[r] = most
+		for r, most := range map[limits.Resource]int64{limits.GPU: 3000, limits.CPU: 24_000, limits.Running: 3, limits.Submitted: 6} {
 			h.must(t, h.user("root"), command.LimitPut{Account: "nlp", Resource: r, Max: most})
 		}
 		h.must(t, h.user("root"), command.QoSPut{Create: true, Name: "urgent", Priority: num(1000), Preempts: &[]string{"normal"}})
+		for range rapid.IntRange(0, 4).Draw(t, "limits") {
+			h.limit(t)
+		}
+		site := h.w.Site
+		site.Weights = admission.Weights{Share: 1000, HalfLife: rapid.SampledFrom([]int64{0, hour, 168 * hour}).Draw(t, "half-life")}
+		h.w.Fold([]world.Change{world.SiteSet{Row: site}})
+		for range rapid.IntRange(0, 3).Draw(t, "limits on hours") {
+			h.limitHours(t)
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h.step(t)
 			h.check(t)
@@ -98,16 +131,19 @@ func (h *history) step(t *rapid.T) {
 		return rapid.SampledFrom(h.ids).Draw(t, "job")
 	}
 	who := h.user(rapid.SampledFrom([]string{"ada", "ben", "root"}).Draw(t, "who"))
-	switch rapid.IntRange(0, 12).Draw(t, "kind") {
+	switch rapid.IntRange(0, 20).Draw(t, "kind") {
 	case 0, 1, 2:
-		h.do(t, who, command.Submit{Spec: randomSpec(t)})
-		h.ids = append(h.ids, h.w.Workload.NextJob()-1)
+		h.do(t, who, command.Submit{Spec: h.randomSpec(t), Past: h.past()})
 	case 3, 4:
-		h.do(t, system, command.JobStart{Job: job()})
+		h.do(t, system, command.JobStart{Job: job(), Element: rapid.Int64Range(0, 3).Draw(t, "element")})
 	case 5, 6:
 		h.observe(t, job())
 	case 7:
-		h.do(t, who, command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now")})
+		cmd := command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now")}
+		if rapid.Bool().Draw(t, "a part") {
+			cmd.Elements = workload.Elements{{First: 1, Last: 2, Step: 1}}
+		}
+		h.do(t, who, cmd)
 	case 8:
 		h.do(t, system, command.JobDue{Job: job()})
 	case 9:
@@ -115,10 +151,91 @@ func (h *history) step(t *rapid.T) {
 		h.do(t, system, command.TilesDue{})
 	case 10:
 		h.environment(t)
+	case 13:
+		h.do(t, who, command.JobHold{Job: job()})
+	case 14:
+		h.do(t, who, command.JobRelease{Job: job()})
+	case 15:
+		h.do(t, who, command.JobRequeue{Job: job(), Hold: rapid.Bool().Draw(t, "hold")})
 	case 12:
 		h.preempt(t)
+	case 16:
+		h.tenancy(t)
+	case 17, 18:
+		h.reserve(t)
+	case 19, 20:
+		h.steps(t, who)
 	case 11:
 		h.do(t, system, command.JobFail{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "n"), Message: "no such image"})
+	}
+}
+
+// steps adds steps to a job that runs, if there is one, and does things to those that it
+// has, as its user or as somebody else.
+func (h *history) steps(t *rapid.T, who access.Principal) {
+	var running []id.Job
+	for k := range h.w.Workload.Active.All() {
+		running = append(running, k)
+	}
+	if len(running) == 0 {
+		return
+	}
+	k := rapid.SampledFrom(running).Draw(t, "running job")
+	if j, _ := h.w.Workload.Jobs.Get(k); rapid.IntRange(0, 3).Draw(t, "whose") > 0 {
+		who = h.w.Principal(j.User, 0, h.now)
+	}
+	for range rapid.IntRange(1, 6).Draw(t, "times") {
+		h.do(t, who, command.StepAdd{Job: k, Spec: workload.StepSpec{
+			GPU: rapid.Int64Range(0, 2).Draw(t, "step's gpu") * 1000, CPU: rapid.Int64Range(0, 10).Draw(t, "step's cpu") * 1000,
+			Time: rapid.Int64Range(0, 1).Draw(t, "step's time") * hour / 2,
+		}})
+		for s := range h.w.Workload.StepsOf(k) {
+			h.oneStep(t, who, s)
+		}
+	}
+}
+
+func (h *history) oneStep(t *rapid.T, who access.Principal, s *workload.Step) {
+	at := func(name string) int64 { return rapid.Int64Range(h.now-hour, h.now+hour).Draw(t, name) }
+	switch rapid.IntRange(0, 7).Draw(t, "what of a step") {
+	case 0, 1:
+		h.do(t, system, command.StepStart{Job: s.Job, N: s.N})
+	case 2, 3:
+		h.do(t, system, command.StepObserved{Job: s.Job, N: s.N, Attempt: s.Attempt, Running: true, Started: at("step's start")})
+	case 4:
+		h.do(t, system, command.StepObserved{Job: s.Job, N: s.N, Attempt: s.Attempt, Exited: true, Finished: at("step's end")})
+	case 5:
+		h.do(t, who, command.StepStop{Job: s.Job, N: s.N, Grace: rapid.Int64Range(-1, 10e9).Draw(t, "step's grace"), Now: rapid.Bool().Draw(t, "step's now")})
+	case 6:
+		h.do(t, system, command.StepDue{Job: s.Job, N: s.N})
+	case 7:
+		h.do(t, system, command.StepFail{Job: s.Job, N: s.N, Attempt: s.Attempt, Message: "no such program"})
+	}
+}
+
+// stepsFit checks that what live steps have for themselves is no more than their job has,
+// that they are of its attempt, and that no step outlives it.
+func (h *history) stepsFit(t *rapid.T) {
+	cpu, own := map[id.Job]int64{}, map[string]int32{}
+	for _, s := range h.w.Workload.Steps.All() {
+		j, ok := h.w.Workload.Active.Get(s.Job)
+		if !ok || j.Attempt.N != s.Attempt || s.N > j.Steps {
+			t.Fatalf("step %d.%d lives, of attempt %d; its job: %+v", s.Job, s.N, s.Attempt, j)
+		}
+		if s.State == workload.Queued {
+			continue
+		}
+		if cpu[s.Job] += s.Spec.CPU; cpu[s.Job] > j.Spec.CPU {
+			t.Fatalf("steps of job %d have %d of %d milli-cores", s.Job, cpu[s.Job], j.Spec.CPU)
+		}
+		for _, d := range s.Devices {
+			if !slices.Contains(j.Attempt.Devices, d) || s.Spec.GPU > 0 && own[d] != 0 {
+				t.Fatalf("step %d.%d has device %s, and so has step %d", s.Job, s.N, d, own[d])
+			}
+			if s.Spec.GPU > 0 {
+				own[d] = s.N
+			}
+		}
 	}
 }
 
@@ -143,7 +260,9 @@ func (h *history) preempt(t *rapid.T) {
 // environment changes what is around the jobs.
 func (h *history) environment(t *rapid.T) {
 	root := h.user("root")
-	switch rapid.IntRange(0, 7).Draw(t, "what") {
+	switch rapid.IntRange(0, 8).Draw(t, "what") {
+	case 8:
+		h.limit(t)
 	case 0:
 		h.do(t, root, command.NodeDrain{Node: "gpu1", Reason: "disk", Resume: rapid.Bool().Draw(t, "resume")})
 	case 1:
@@ -162,7 +281,7 @@ func (h *history) environment(t *rapid.T) {
 	case 6:
 		inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: rapid.Bool().Draw(t, "ready")}}}
 		for i := range 4 {
-			d := placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true}
+			d := placement.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: memoryOf(i), Healthy: true}
 			if rapid.IntRange(0, 4).Draw(t, "foreign") == 0 {
 				d.Foreign = []placement.Process{{PID: 1, User: "x", Command: "y"}}
 			}
@@ -192,23 +311,64 @@ func (h *history) observe(t *rapid.T, k id.Job) {
 	h.do(t, system, cmd)
 }
 
-func randomSpec(t *rapid.T) workload.Spec {
+// past is what has become of the jobs that have ended.
+func (h *history) past() []admission.Past {
+	var out []admission.Past
+	for _, k := range h.ids {
+		if j := h.rows[k]; j != nil && j.State == workload.Ended {
+			out = append(out, admission.Past{Fate: j.Fate(), User: j.User, Account: j.Account})
+		}
+	}
+	return out
+}
+
+func (h *history) randomSpec(t *rapid.T) workload.Spec {
 	s := example()
-	s.GPU = rapid.Int64Range(0, 5).Draw(t, "gpu")
+	s.GPU = rapid.SampledFrom([]int64{0, 1000, 2000, 3000, 4000, 5000, 250, 400, 500, 999}).Draw(t, "gpu")
+	if s.GPU > 0 && rapid.Bool().Draw(t, "memory") {
+		s.GPUMem = rapid.SampledFrom([]int64{1, 9, 10, 20, 39, 40, 41}).Draw(t, "of each") << 30
+	}
 	s.CPU = rapid.Int64Range(1, 20).Draw(t, "cpu") * 1000
 	s.Time = rapid.Int64Range(1, 30).Draw(t, "time") * hour / 10
 	s.Grace = rapid.Int64Range(0, 120).Draw(t, "grace") * 1e9
 	if rapid.Bool().Draw(t, "urgent") {
 		s.QoS = "urgent"
 	}
+	if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
+		s.Reservation = rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "reservation")
+	}
 	if rapid.Bool().Draw(t, "requeue") {
 		s.Requeue = []string{"node", "timeout"}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "array") == 0 {
+		s.Array = workload.ArraySpec{Elements: workload.Elements{{First: 0, Last: 3, Step: 1}}, Most: rapid.Int64Range(0, 2).Draw(t, "at once")}
+		s.GPU = min(s.GPU, 1000)
+	}
+	switch rapid.IntRange(0, 8).Draw(t, "waits") {
+	case 0:
+		s.Hold = true
+	case 1:
+		s.Begin = h.now + rapid.Int64Range(-hour, 3*hour).Draw(t, "begin")
+	case 2:
+		s.Deadline = h.now + rapid.Int64Range(0, 8*hour).Draw(t, "deadline")
+	case 3, 4:
+		s.After.Any = rapid.Bool().Draw(t, "any")
+		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
+			s.After.Of = append(s.After.Of, workload.Dependency{
+				Event: rapid.SampledFrom([]workload.Event{workload.AfterStart, workload.AfterOK, workload.AfterNotOK, workload.AfterAny}).Draw(t, "event"),
+				Job:   id.Job(rapid.Int64Range(1, int64(h.w.Workload.NextJob())).Draw(t, "other")),
+				Delay: rapid.Int64Range(0, 2).Draw(t, "delay") * hour,
+			})
+		}
 	}
 	return s
 }
 
 // check looks at what must hold after every command.
 func (h *history) check(t *rapid.T) {
+	for next := h.w.Workload.NextJob(); id.Job(len(h.ids))+1 < next; {
+		h.ids = append(h.ids, id.Job(len(h.ids))+1)
+	}
 	var sum money.Micros
 	deposits := map[ledger.Account]money.Micros{}
 	h.w.Ledger.Balances(func(a ledger.Account, b money.Micros) bool {
@@ -236,34 +396,130 @@ func (h *history) check(t *rapid.T) {
 	if len(deposits) != 0 {
 		t.Fatalf("deposits of no open job: %v", deposits)
 	}
-	nlp, _ := h.w.Tenancy.Account("nlp")
-	for r, most := range h.max {
-		if used := h.w.Limits.Used(limits.Scope{Account: nlp.ID}, r); used > most {
-			t.Fatalf("%s of nlp: %d of at most %d", r, used, most)
-		}
-	}
+	h.limits(t)
+	h.memory(t)
 	h.devices(t)
+	h.reserved(t)
+	h.shares(t)
+	h.waiting(t)
+	h.stepsFit(t)
 }
 
-// devices checks that no device has two jobs and that tiles neither overlap nor
-// leave a gap.
+// memory checks that no device's memory is given twice, and that each job has as much.
+func (h *history) memory(t *rapid.T) {
+	given := map[string]int64{}
+	for _, j := range h.w.Workload.Active.All() {
+		for _, uuid := range j.Attempt.Devices {
+			d, _ := h.w.Placement.Devices.Get(uuid)
+			if given[uuid] += j.Spec.GPUMem; given[uuid] > memoryOf(d.Index) {
+				t.Fatalf("%d of the %d bytes of %s are given", given[uuid], memoryOf(d.Index), uuid)
+			}
+		}
+		if part := j.Attempt.Part(); part > 0 && (part < j.Spec.GPU || part*(40<<30)/1000 < j.Spec.GPUMem) {
+			t.Fatalf("job %d has %d thousandths for %d bytes and %d", j.ID, part, j.Spec.GPUMem, j.Spec.GPU)
+		}
+	}
+}
+
+// shares checks what everybody has used against the attempts there have been: those
+// that the user pays for, at the rate that each began with. Nothing has faded where
+// there is no half-life, and else there is no more of it.
+func (h *history) shares(t *rapid.T) {
+	view, want := h.w.View(h.now), map[[2]int64]money.Micros{}
+	half := h.w.Site.Weights.HalfLife
+	for _, j := range h.rows {
+		for _, a := range append(slices.Clone(j.Past), j.Attempt) {
+			from, to := metering.Billable(a, j.Spec.Grace, h.now)
+			ns := new(big.Int).Mul(big.NewInt(int64(a.Rate)), big.NewInt(to-from))
+			ns.Add(ns, big.NewInt(hour-1)).Div(ns, big.NewInt(hour))
+			want[[2]int64{int64(j.Account), int64(j.User)}] += money.Micros(ns.Int64())
+			want[[2]int64{int64(j.Account), 0}] += money.Micros(ns.Int64())
+		}
+	}
+	// of the two accounts one may be below the other, removed ones too
+	for _, a := range h.w.Tenancy.Accounts.All() {
+		if a.Parent != 0 {
+			want[[2]int64{int64(a.Parent), 0}] += want[[2]int64{int64(a.ID), 0}]
+		}
+	}
+	for n := range view.Standings().Below {
+		k := [2]int64{int64(n.Account), int64(n.User)}
+		if n.Use < 0 || n.Use > want[k] || half == 0 && n.Use != want[k] {
+			t.Fatalf("account %d, user %d: used %s, want %s (half-life %d)", n.Account, n.User, n.Use, want[k], half)
+		}
+		delete(want, k)
+	}
+	for k, use := range want {
+		if use != 0 && half == 0 { // else it may have faded to nothing
+			t.Fatalf("%v has used %s and isn't in the tree", k, use)
+		}
+	}
+}
+
+// waiting checks each job that waits for others against what became of those, and
+// that none is in the queue that shouldn't be.
+func (h *history) waiting(t *rapid.T) {
+	for _, j := range h.w.Workload.Jobs.All() {
+		if workload.RulesOf(j.State).Running {
+			continue
+		}
+		for i, d := range j.Spec.After.Of {
+			other := h.rows[d.Job]
+			if d.Job >= j.ID || other == nil {
+				t.Fatalf("job %d waits for %d, which came no sooner", j.ID, d.Job)
+			}
+			if !j.Met[i].Settled() && other.State == workload.Ended && j.State == workload.Held && !(j.Spec.After.Any && j.Aged > 0) {
+				t.Fatalf("job %d waits for job %d, which has ended: %+v", j.ID, d.Job, j.Met)
+			}
+		}
+		if a := j.Array; a != nil {
+			n := a.Pending.Len() + a.Active
+			for _, tally := range a.Ended {
+				n += tally.Count
+			}
+			var live int64
+			for range h.w.Workload.ElementsOf(j.ID) {
+				live++
+			}
+			if n != 4 || live != a.Active || j.Spec.Array.Most > 0 && live > j.Spec.Array.Most || n == live && live == 0 {
+				t.Fatalf("array %d has %d elements, %d live: %+v", j.ID, n, live, a)
+			}
+		}
+		at, known, _ := j.Opens()
+		if j.State == workload.Queued && (j.Hold != workload.NoHold || !known || at > h.now || j.Since() < at) {
+			t.Fatalf("job %d is in the queue since %d: hold %q, opens at %d %v, now %d", j.ID, j.Since(), j.Hold, at, known, h.now)
+		}
+		if j.State == workload.Held && (j.Promise != 0 || j.Claim != 0) {
+			t.Fatalf("job %d is held and has a promise", j.ID)
+		}
+	}
+}
+
+// devices checks that nothing of a device is given twice, and that its tiles come to
+// all of it at every time.
 func (h *history) devices(t *rapid.T) {
-	held := map[string]id.Job{}
+	held := map[string]int64{}
 	for _, j := range h.w.Workload.Active.All() {
 		for _, d := range j.Attempt.Devices {
-			if other, twice := held[d]; twice {
-				t.Fatalf("%s was given to jobs %d and %d", d, other, j.ID)
+			each := j.Spec.GPU
+			if each > 1000 {
+				each = 1000
 			}
-			held[d] = j.ID
+			if held[d] += each; held[d] > 1000 {
+				t.Fatalf("job %d: %d of %s are given", j.ID, held[d], d)
+			}
 		}
 	}
 	for d, ts := range h.tiles {
-		for i, tile := range ts {
-			if last := i == len(ts)-1; (tile.To == 0) != last {
-				t.Fatalf("%s: tile %d of %d ends at %d", d, i+1, len(ts), tile.To)
+		for _, at := range ts {
+			var sum int64
+			for _, tile := range ts {
+				if tile.From <= at.From && (tile.To == 0 || tile.To > at.From) {
+					sum += tile.Milli
+				}
 			}
-			if i > 0 && ts[i-1].To != tile.From {
-				t.Fatalf("%s: gap or overlap between %+v and %+v", d, ts[i-1], tile)
+			if sum != 1000 {
+				t.Fatalf("%s: %d of it at %d: %+v", d, sum, at.From, ts)
 			}
 		}
 	}
@@ -291,7 +547,11 @@ func (h *history) finish(t *rapid.T) {
 	}
 	for _, j := range h.rows {
 		want, err := metering.Receipt(&h.w.Catalog, j, h.now)
-		if err != nil || want.Total != j.Charged+lost[j.ID] || j.Deposit != j.Charged+j.Returned+j.Refunded {
+		var moved money.Micros
+		if j.Array != nil {
+			moved = j.Array.Moved
+		}
+		if err != nil || want.Total != j.Charged+lost[j.ID] || j.Deposit != j.Charged+j.Returned+j.Refunded+moved {
 			t.Fatalf("job %d: charged %s, metered %s (%v); deposit %s returned %s refunded %s", j.ID, j.Charged, want.Total, err, j.Deposit, j.Returned, j.Refunded)
 		}
 		h.metered(t, j)

@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/world"
 )
@@ -62,6 +63,14 @@ func TestBadCommands(t *testing.T) {
 		"a limit below nothing":             {command.LimitPut{Resource: "gpu", Max: -1}, codes.Invalid, "max"},
 		"a limit of no account":             {command.LimitPut{Account: "none", Resource: "gpu"}, codes.NotFound, ""},
 		"a limit of no user":                {command.LimitPut{User: "none", Resource: "gpu"}, codes.NotFound, ""},
+		"hours per nothing":                 {command.LimitPut{Resource: "gpu-hours", Max: 1}, codes.Invalid, "per"},
+		"hours per fortnight":               {command.LimitPut{Resource: "gpu-hours", Max: 1, Per: limits.Per{Unit: "fortnight"}}, codes.Invalid, "per"},
+		"hours of a moment":                 {command.LimitPut{Resource: "gpu-hours", Max: 1, Per: limits.Per{Unit: limits.Rolling, Span: 1}}, codes.Invalid, "per"},
+		"devices per month":                 {command.LimitPut{Resource: "gpu", Max: 1000, Per: limits.Per{Unit: limits.Month}}, codes.Invalid, "per"},
+		"carried to nowhere":                {command.LimitPut{Resource: "gpu", Max: 1000, Carry: limits.Carry{Milli: 1}}, codes.Invalid, "carry_over"},
+		"carried on and on":                 {command.LimitPut{Resource: "gpu-hours", Max: 1, Per: limits.Per{Unit: limits.Rolling, Span: hour}, Carry: limits.Carry{Milli: 1}}, codes.Invalid, "carry_over"},
+		"more carried than left":            {command.LimitPut{Resource: "gpu-hours", Max: 1, Per: limits.Per{Unit: limits.Day}, Carry: limits.Carry{Milli: 1001}}, codes.Invalid, "carry_over"},
+		"a limit of no QoS":                 {command.LimitPut{QoS: "none", Resource: "gpu"}, codes.Invalid, "qos"},
 		"a limit of no partition":           {command.LimitPut{Partition: "none", Resource: "gpu"}, codes.Invalid, "partition"},
 		"no such limit":                     {command.LimitPut{Remove: 99}, codes.NotFound, ""},
 		"draining without a reason":         {command.NodeDrain{Node: "gpu1"}, codes.Invalid, "reason"},
@@ -157,8 +166,8 @@ func TestTokens(t *testing.T) {
 func TestSameAgain(t *testing.T) {
 	s := newSim(t)
 	root := s.user("root")
-	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "gpu", Max: 3})
-	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "gpu", Max: 2})
+	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "gpu", Max: 3000})
+	s.must(t, root, command.LimitPut{Account: "nlp", Resource: "gpu", Max: 2000})
 	if n := s.w.Limits.Limits.Len(); n != 1 {
 		t.Errorf("%d limits", n)
 	}

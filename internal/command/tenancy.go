@@ -1,10 +1,13 @@
 package command
 
 import (
+	"cmp"
+
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/world"
 )
@@ -17,6 +20,8 @@ type AccountPut struct {
 	Billing *string
 	Group   *string
 	Closed  *bool
+	Ends    *int64 `json:",omitempty"` // ns; 0: never
+	Weight  *int64 `json:",omitempty"` // of its share
 }
 
 // Kind is account.create or account.set.
@@ -54,7 +59,25 @@ func (c AccountPut) Decide(w *world.World, at world.Context) (world.Outcome, err
 	if err := c.apply(w, at, &row); err != nil {
 		return world.Outcome{}, err
 	}
-	return world.Outcome{Changes: []world.Change{tenancy.AccountSet{Row: row}}, Result: row, Event: world.Event{Account: row.ID, Message: "account " + row.Name}}, nil
+	return world.Outcome{Changes: placed(w, row), Result: row, Event: world.Event{Account: row.ID, Message: "account " + row.Name}}, nil
+}
+
+// placed puts an account whose end or place may be another, with what follows for
+// its grants and those of the accounts below: money ends with whom it was given to.
+func placed(w *world.World, row tenancy.Account) []world.Change {
+	changes := []world.Change{tenancy.AccountSet{Row: row}}
+	after := w.Tenancy.Copy()
+	after.Fold(tenancy.AccountSet{Row: row})
+	for _, g := range w.Ledger.Grants.All() {
+		if g.Expired || !after.Within(g.Account, row.ID) {
+			continue
+		}
+		if end := tenancy.Sooner(g.OwnEnd, after.AccountEnd(g.Account)); end != g.End {
+			g.End = end
+			changes = append(changes, ledger.GrantSet{Row: g})
+		}
+	}
+	return changes
 }
 
 func parentOf(w *world.World, c AccountPut, at world.Context) (tenancy.Account, error) {
@@ -64,6 +87,9 @@ func parentOf(w *world.World, c AccountPut, at world.Context) (tenancy.Account, 
 	p, ok := w.Tenancy.Account(c.Parent)
 	if !ok || !w.Can(at.Principal, access.AccountSee, 0, p.ID) {
 		return p, fault.Invalid("parent", "no such account: %s", c.Parent)
+	}
+	if at.Now >= w.Tenancy.AccountEnd(p.ID) && w.Tenancy.AccountEnd(p.ID) != 0 {
+		return p, fault.Invalid("parent", "account %s is over", c.Parent)
 	}
 	if len(w.Tenancy.Path(p.ID)) >= tenancy.MaxDepth {
 		return p, fault.Invalid("parent", "the account tree is at most %d deep", tenancy.MaxDepth)
@@ -97,27 +123,63 @@ func (c AccountPut) apply(w *world.World, at world.Context, row *tenancy.Account
 		}
 		row.Group = *c.Group
 	}
+	if c.Weight != nil {
+		if err := tenancy.CheckWeight(*c.Weight); err != nil {
+			return fault.Invalid("weight", "%v", err)
+		}
+		// What one account gets its siblings lose: that is for those to say who are above them.
+		if *c.Weight != max(row.Weight, 1) && !mayCreateUnder(w, at.Principal, row.Parent) {
+			return fault.New(codes.Denied, "only an admin, or a manager of the account above it, may change an account's weight")
+		}
+		row.Weight = *c.Weight
+	}
 	if c.Closed != nil {
 		if row.Closed && !*c.Closed && !w.Can(at.Principal, access.AccountMake, 0, 0) {
 			return fault.New(codes.Denied, "only an admin may open a closed account again")
 		}
 		row.Closed = *c.Closed
 	}
+	return c.end(w, at, row)
+}
+
+// end sets the account's end. Who isn't an admin may only bring it nearer.
+func (c AccountPut) end(w *world.World, at world.Context, row *tenancy.Account) error {
+	if c.Ends == nil || *c.Ends == row.Ends {
+		return nil
+	}
+	if err := future("ends", *c.Ends, at.Now); err != nil {
+		return err
+	}
+	if row.Ends != 0 && tenancy.Sooner(row.Ends, *c.Ends) == row.Ends && !w.Can(at.Principal, access.AccountMake, 0, 0) {
+		return fault.New(codes.Denied, "only an admin may put an account's end off")
+	}
+	row.Ends = *c.Ends
 	return nil
 }
 
-// MemberPut gives a user a role in an account; an empty role removes it.
+// future refuses an end (0: never) that has passed.
+func future(field string, end, now int64) error {
+	if end != 0 && end <= now {
+		return fault.Invalid(field, "is in the past")
+	}
+	return nil
+}
+
+// MemberPut gives a user a role in an account; an empty role removes it, or with a
+// weight leaves it as it is.
 type MemberPut struct {
 	Account string
 	User    string
 	Role    string
-	Group   bool // by the followed Unix group
+	Group   bool   // by the followed Unix group
+	Ends    int64  `json:",omitempty"` // ns; 0: with the account
+	Weight  *int64 `json:",omitempty"` // of the user's share; nil: as it is
 }
 
 // Kind is member.set.
 func (MemberPut) Kind() string { return "member.set" }
 
-// Decide sets the role. Nobody gives a role above his own.
+// Decide sets the role and the weight. Nobody gives a role above his own.
 func (c MemberPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	acc, ok := w.Tenancy.Account(c.Account)
 	if !ok || !w.Can(at.Principal, access.AccountSee, 0, acc.ID) {
@@ -137,13 +199,25 @@ func (c MemberPut) Decide(w *world.World, at world.Context) (world.Outcome, erro
 		}
 	}
 	old, had := w.Tenancy.Member(acc.ID, user.ID)
+	if c.Role == "" && c.Weight != nil {
+		role, c.Group, c.Ends = cmp.Or(old.Role, access.Member), old.FromGroup, cmp.Or(c.Ends, old.Ends)
+	}
 	if own := ownRole(w, at.Principal, acc.ID); role > own || old.Role > own {
 		return world.Outcome{}, fault.New(codes.Denied, "you can't give or take a role above your own (%s)", own)
 	}
 	if role == access.NoRole && !had {
 		return world.Outcome{}, fault.NotFound("member", c.User)
 	}
-	row := tenancy.Member{Account: acc.ID, User: user.ID, Role: role, FromGroup: c.Group}
+	if err := future("ends", c.Ends, at.Now); err != nil && c.Ends != old.Ends {
+		return world.Outcome{}, err
+	}
+	row := tenancy.Member{Account: acc.ID, User: user.ID, Role: role, FromGroup: c.Group, Ends: c.Ends, Weight: old.Weight}
+	if c.Weight != nil {
+		if err := tenancy.CheckWeight(*c.Weight); err != nil {
+			return world.Outcome{}, fault.Invalid("weight", "%v", err)
+		}
+		row.Weight = *c.Weight
+	}
 	if had && row == old {
 		return world.Outcome{Result: row, Event: world.Event{Skip: true}}, nil
 	}
@@ -164,6 +238,7 @@ type UserPut struct {
 	Role    *string
 	Blocked *bool
 	UID     *int64  // binds the name to a Unix uid
+	Ends    *int64  `json:",omitempty"` // ns; 0: never
 	Warning *string // set by the server when a uid was reused
 }
 
@@ -215,6 +290,15 @@ func (c UserPut) apply(w *world.World, at world.Context, row *tenancy.User) erro
 		}
 		row.Blocked = *c.Blocked
 	}
+	if c.Ends != nil {
+		if *c.Ends != 0 && int64(row.ID) == at.Principal.User {
+			return fault.New(codes.Conflict, "you can't set an end to yourself: let another admin do it")
+		}
+		if err := future("ends", *c.Ends, at.Now); err != nil {
+			return err
+		}
+		row.Ends = *c.Ends
+	}
 	if c.Warning != nil {
 		row.Warning = *c.Warning
 	}
@@ -233,6 +317,8 @@ type TokenPut struct {
 	Name    string
 	Hash    string
 	Expires int64
+	Scopes  access.Scope // 0: all
+	Account string       // only it and those below; empty: every one
 }
 
 // Kind is token.create.
@@ -247,14 +333,34 @@ func (c TokenPut) Decide(w *world.World, at world.Context) (world.Outcome, error
 	if c.Expires != 0 && c.Expires <= at.Now {
 		return world.Outcome{}, fault.Invalid("expires", "is in the past")
 	}
-	row := tenancy.Token{ID: w.Tenancy.NextToken(), User: user.ID, Name: c.Name, Hash: c.Hash, Created: at.Now, Expires: c.Expires}
+	acc, ok := w.Tenancy.Account(c.Account)
+	if c.Account != "" && (!ok || !w.Can(at.Principal, access.AccountSee, 0, acc.ID)) {
+		return world.Outcome{}, fault.Invalid("account", "no such account: %s", c.Account)
+	}
+	live := 0
+	for _, t := range w.Tenancy.TokensOf(user.ID) {
+		if !t.Session() && (t.Expires == 0 || t.Expires > at.Now) {
+			live++
+		}
+	}
+	if live >= maxTokens {
+		return world.Outcome{}, fault.New(codes.Conflict, "user %s has %d tokens, the most there may be: revoke those that nobody needs (croft user token ls, croft user token revoke)", user.Name, live)
+	}
+	row := tenancy.Token{
+		ID: w.Tenancy.NextToken(), User: user.ID, Name: c.Name, Hash: c.Hash, Created: at.Now, Expires: c.Expires,
+		Scopes: c.Scopes, Account: acc.ID,
+	}
 	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: "token " + c.Name + " of " + c.User}}, nil
 }
 
-// TokenRevoke ends a token.
+// maxTokens bounds a user's tokens that are good for something.
+const maxTokens = 100
+
+// TokenRevoke ends a token, or a session.
 type TokenRevoke struct {
-	User  string
-	Token id.Token
+	User    string
+	Token   id.Token
+	Session bool `json:",omitempty"`
 }
 
 // Kind is token.revoke.
@@ -264,9 +370,13 @@ func (TokenRevoke) Kind() string { return "token.revoke" }
 func (c TokenRevoke) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	user, ok := w.Tenancy.User(c.User)
 	row, found := w.Tenancy.Tokens.Get(c.Token)
-	if !ok || !found || row.User != user.ID || !w.Can(at.Principal, access.TokenRun, user.ID, 0) {
-		return world.Outcome{}, fault.New(codes.NotFound, "no such token")
+	kind := "token"
+	if c.Session {
+		kind = "session"
+	}
+	if !ok || !found || row.User != user.ID || row.Session() != c.Session || !w.Can(at.Principal, access.TokenRun, user.ID, 0) {
+		return world.Outcome{}, fault.New(codes.NotFound, "no such %s", kind)
 	}
 	row.Revoked = true
-	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: "token " + row.Name + " of " + c.User}}, nil
+	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: kind + " " + row.Name + " of " + c.User}}, nil
 }

@@ -47,8 +47,13 @@ type Config struct {
 	// Folders of the host that jobs may mount, with all below them. "~" is the home
 	// of the job's user. What the user may not read stays unreadable.
 	Mounts []string `yaml:"mounts"`
+	// Logins by password, from where the socket isn't.
+	Login Login `yaml:"login"`
 	// Unix names of the platform's administrators. Root always is one.
 	Admins []string `yaml:"admins" example:"ada"`
+	// The site's time zone, by its name in the time zone database: when its days and
+	// months begin, for limits per period. Left out, the machine's.
+	TimeZone string `yaml:"time_zone" example:"Europe/Berlin"`
 	// What a waiting job's place in the queue comes from.
 	Priority Priority `yaml:"priority"`
 	// The planner, which promises start times.
@@ -74,6 +79,24 @@ type Listen struct {
 	// Address of the HTTP API: a loopback address and port, port 0 for any free one,
 	// or off. To serve other machines, put a proxy that speaks TLS before it.
 	HTTP string `yaml:"http"`
+	// Names besides localhost that requests over HTTP may give as their host: those by
+	// which a proxy is reached that passes them on.
+	Hosts []string `yaml:"hosts" example:"croft.example.org"`
+}
+
+// Login is about passwords and the sessions that they open.
+type Login struct {
+	// Whether passwords are taken at all. Off, nobody logs in; sessions that are open
+	// end, and tokens and the socket work as before.
+	Passwords bool `yaml:"passwords"`
+	// How long a session lives, however much it is used.
+	Session Duration `yaml:"session"`
+	// How long a session lives without being used.
+	Idle Duration `yaml:"idle"`
+	// Whether the address in the last element of X-Forwarded-For is the caller's, for a
+	// server behind a proxy that sets it. Else all its users share one limit on wrong
+	// passwords.
+	Forwarded bool `yaml:"forwarded"`
 }
 
 // Database says where the state is kept.
@@ -106,7 +129,8 @@ type Engine struct {
 	NodeName string `yaml:"node_name" example:"gpu1"`
 	// For the kind sim, a file with a whole cluster in place of one machine: a line for
 	// each node, with the columns sn (its name), cpu_milli, memory_mib, gpu (how many
-	// devices) and model, as in Alibaba's openb traces.
+	// devices) and model, as in Alibaba's openb traces, and perhaps gpu_memory_mib (of
+	// each device).
 	Fleet Path `yaml:"fleet" example:"/srv/croft/nodes.csv"`
 	// What is kept from jobs for the machine itself.
 	Reserve Reserve `yaml:"reserve"`
@@ -166,6 +190,10 @@ type Devices struct {
 	// The only devices offered, by index or UUID, so that a machine can be moved over
 	// device by device. Left out, all are.
 	Offer []string `yaml:"offer" example:"0, GPU-6a9e1d3c-0000-4000-8000-000000000000"`
+	// Memory of each device of a model, where the device doesn't say it: MIG instances,
+	// simulated ones. Jobs that ask for memory of a device get none of a model whose
+	// memory isn't known.
+	Memory map[string]Bytes `yaml:"memory" example:"a100-80g.1g.10gb: 9.5G"`
 	// Whether the devices of one job may be of several models. They are slow together
 	// for most programs, so a job gets them of one model else.
 	Mixed bool `yaml:"mixed"`
@@ -221,6 +249,9 @@ type Defaults struct {
 	Mem Bytes `yaml:"mem"`
 	// Wall time, where the partition has no default of its own.
 	Time Duration `yaml:"time"`
+	// Jobs that one user may have submitted and not ended, where no limit for the user
+	// says otherwise (croft limit set submitted N -u USER); 0 is any number.
+	UserJobs int `yaml:"user_jobs"`
 }
 
 // Priority weighs, in points, what counts for a waiting job. What its QoS and its own
@@ -231,6 +262,20 @@ type Priority struct {
 	Age int `yaml:"age"`
 	// After this a longer wait is worth no more.
 	AgeCap Duration `yaml:"age_cap"`
+	// For whoever has had the least of his share of the machine; the fewer users come
+	// before one, the more of it he gets.
+	FairShare int `yaml:"fair_share"`
+	// For jobs of accounts that have less of a partition than their share guarantees; of
+	// those that borrow, half for whoever has borrowed least for his weight.
+	Guarantee int `yaml:"guarantee"`
+	// After this, what was used counts half for fair share, and so on; 0 counts it for
+	// ever.
+	HalfLife Duration `yaml:"half_life"`
+	// For each doubling of a job's devices: as many points for two, twice as many for
+	// four.
+	Devices int `yaml:"devices"`
+	// The same for the cores of a job without devices.
+	Cores int `yaml:"cores"`
 }
 
 // Plan bounds the planner.
@@ -271,10 +316,11 @@ func Default() Config {
 		Devices:    Devices{Simulated: Simulated{Model: "sim"}, NVIDIA: NVIDIAAuto},
 		Partitions: []Partition{{Name: "main", Default: true}},
 		QoS:        []QoS{defaultQoS()},
-		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour},
+		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, UserJobs: 10_000},
 		Mounts:     []string{"~"},
-		Priority:   Priority{Age: 1000, AgeCap: 14 * day},
+		Priority:   Priority{Age: 1000, AgeCap: 14 * day, FairShare: 1000, Guarantee: 10_000, HalfLife: 7 * day},
 		Plan:       Plan{Depth: 100},
+		Login:      Login{Passwords: true, Session: 7 * day, Idle: day},
 		MaxGrace:   10 * minute,
 		Log:        Log{Level: "info", Format: "text"},
 	}

@@ -40,7 +40,7 @@ engine:
   mirrors:
     docker.io: [https://mirror.example.org]
 listen: # nothing below
-devices: {offer: [0, 2]}
+devices: {offer: [0, 2], memory: {a100.1g: 9.5G}}
 partitions:
   - {name: gpu, max_time: 2d}
 qos:
@@ -65,6 +65,7 @@ max_grace: 1m
 	want.Engine.LogRetention = 7 * day
 	want.Engine.Mirrors = map[string][]string{"docker.io": {"https://mirror.example.org"}}
 	want.Devices.Offer = []string{"0", "2"}
+	want.Devices.Memory = map[string]Bytes{"a100.1g": 19 << 29}
 	want.Partitions = []Partition{{Name: "gpu", Default: true, MaxTime: 2 * day}}
 	want.QoS = []QoS{
 		{Name: "normal", Default: true, Factor: 1000, Grace: 30 * second, MaxGrace: minute},
@@ -193,8 +194,12 @@ func TestWrong(t *testing.T) {
 			want: []string{"f:4: qos[0].grace: 5m is too long: at most 1m"},
 		},
 		"priority": {
-			text: "priority:\n  age: -1\n  age_cap: 1s\n",
-			want: []string{"f:2: priority.age: -1 must be from 0 to 1000000", "f:3: priority.age_cap: must be at least 1m"},
+			text: "priority:\n  age: -1\n  age_cap: 1s\n  fair_share: 2000000\n  half_life: 1m\n  devices: -5\n  guarantee: -1\n",
+			want: []string{
+				"f:2: priority.age: -1 must be from 0 to 1000000", "f:3: priority.age_cap: must be at least 1m",
+				"f:4: priority.fair_share: 2000000 must be from 0 to 1000000", "f:5: priority.half_life: must be at least 1h, or 0",
+				"f:6: priority.devices: -5 must be from 0 to 1000000", "f:7: priority.guarantee: -1 must be from 0 to 1000000",
+			},
 		},
 		"mount of everything": {
 			text: "mounts:\n  - ~\n",
@@ -220,6 +225,19 @@ func TestWrong(t *testing.T) {
 		"cgroup above": {
 			text: "engine: {cgroup_parent: ../x}\n",
 			want: []string{`f:1: engine.cgroup_parent: "../x" must be a path below the root of the hierarchy, such as croft`},
+		},
+		"memory of devices": {
+			text: "devices:\n  memory: {b: 1K,\n    a: 2P, c: lots}\n",
+			want: []string{
+				`f:3: devices.memory.c: "lots" must be a size, such as 512M or 64G (not a number)`,
+			},
+		},
+		"memory of devices that is none": {
+			text: "devices:\n  memory: {b: 1K,\n    a: 2P}\n",
+			want: []string{
+				"f:2: devices.memory.b: 1K must be from 1M to 1P",
+				"f:3: devices.memory.a: 2P must be from 1M to 1P",
+			},
 		},
 		"variable's value": {
 			env:  []string{"CROFT_ENGINE_PULLS=x", "CROFT_PLAN_DEPTH=0"},

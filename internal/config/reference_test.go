@@ -86,7 +86,7 @@ func TestExampleValues(t *testing.T) {
 			t.Errorf("%s has no example", p)
 		}
 	}
-	if len(c.Engine.Mirrors) == 0 || len(c.Devices.Offer) == 0 || len(c.Partitions[0].Nodes) == 0 {
+	if len(c.Engine.Mirrors) == 0 || len(c.Devices.Memory) == 0 || len(c.Devices.Offer) == 0 || len(c.Partitions[0].Nodes) == 0 {
 		t.Errorf("lists weren't read: %+v", c)
 	}
 }
@@ -188,6 +188,9 @@ func valueForm(v reflect.Value) string {
 	case reflect.Slice:
 		return "a list of words"
 	case reflect.Map:
+		if isScalar(reflect.New(v.Type().Elem()).Elem()) {
+			return form(reflect.New(v.Type().Elem()).Elem()) + " by name"
+		}
 		return "lists of words by name"
 	}
 	short, _, _ := strings.Cut(form(addressable(v)), ",")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"croft.dev/croft/internal/fault"
 )
@@ -38,6 +40,10 @@ func (c *Config) check() fault.Fields {
 			f.Add(element("admins", i), "%q is no name of a Unix user", name)
 		}
 	}
+	c.Login.check(&f)
+	if _, err := time.LoadLocation(c.TimeZone); c.TimeZone != "" && err != nil {
+		f.Add("time_zone", "%q isn't in the time zone database: give a name such as Europe/Berlin or UTC", c.TimeZone)
+	}
 	c.Priority.check(&f)
 	between(&f, "plan.depth", c.Plan.Depth, 1, 10_000)
 	atMost(&f, "max_grace", c.MaxGrace, day)
@@ -60,6 +66,11 @@ func (l Listen) check(f *fault.Fields) {
 	if l.SocketGroup != "" && !unixName(l.SocketGroup) {
 		f.Add("listen.socket_group", "%q is no name of a Unix group", l.SocketGroup)
 	}
+	for i, h := range l.Hosts {
+		if !label(strings.ToLower(h)) {
+			f.Add(element("listen.hosts", i), "%q must be a host's name without a port, such as croft.example.org", h)
+		}
+	}
 	if l.HTTP == HTTPOff {
 		return
 	}
@@ -71,6 +82,14 @@ func (l Listen) check(f *fault.Fields) {
 	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
 		f.Add("listen.http", "%s isn't a loopback address: use 127.0.0.1:%s and put a proxy that speaks TLS before it", l.HTTP, port)
 	}
+}
+
+func (l Login) check(f *fault.Fields) {
+	if l.Idle < minute {
+		f.Add("login.idle", "must be at least 1m")
+	}
+	atMost(f, "login.idle", l.Idle, l.Session)
+	atMost(f, "login.session", l.Session, 366*day)
 }
 
 func (d Database) check(f *fault.Fields) {
@@ -170,7 +189,15 @@ func (d Devices) check(f *fault.Fields) {
 			f.Add(element("devices.offer", i), "%s is there twice", o)
 		}
 	}
+	for _, model := range slices.Sorted(maps.Keys(d.Memory)) {
+		if n := d.Memory[model]; n < mib || n > mostMemory {
+			f.Add("devices.memory."+model, "%s must be from 1M to 1P", n.format())
+		}
+	}
 }
+
+// mostMemory bounds the memory of a device, so that no product with it overflows.
+const mostMemory = Bytes(1) << 50
 
 func checkPartitions(ps []Partition, f *fault.Fields) {
 	names := make([]named, len(ps))
@@ -214,6 +241,14 @@ func (p Priority) check(f *fault.Fields) {
 		f.Add("priority.age_cap", "must be at least 1m")
 	}
 	atMost(f, "priority.age_cap", p.AgeCap, 3650*day)
+	between(f, "priority.fair_share", p.FairShare, 0, mostPoints)
+	between(f, "priority.guarantee", p.Guarantee, 0, mostPoints)
+	if p.HalfLife != 0 && p.HalfLife < hour {
+		f.Add("priority.half_life", "must be at least 1h, or 0")
+	}
+	atMost(f, "priority.half_life", p.HalfLife, 3650*day)
+	between(f, "priority.devices", p.Devices, 0, mostPoints)
+	between(f, "priority.cores", p.Cores, 0, mostPoints)
 }
 
 func (d Defaults) check(f *fault.Fields) {
@@ -226,6 +261,7 @@ func (d Defaults) check(f *fault.Fields) {
 	if d.Time < second {
 		f.Add("defaults.time", "must be at least 1s")
 	}
+	between(f, "defaults.user_jobs", d.UserJobs, 0, 1_000_000)
 }
 
 // checkMounts refuses roots that hold no files of users but the machine's own

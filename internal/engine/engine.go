@@ -9,6 +9,7 @@ package engine
 import (
 	"context"
 	"io"
+	"strconv"
 	"time"
 )
 
@@ -32,30 +33,40 @@ type Engine interface {
 	// time-out or a success changes nothing. It never restarts an exited
 	// container. A *StartError says that this attempt can never start.
 	Start(ctx context.Context, a Allocation) error
-	// Signal delivers sig (for example "TERM", "USR1") to the primary's process.
-	// An attempt that is unknown or has ended is no error.
-	Signal(ctx context.Context, attempt AttemptID, sig string) error
-	// Stop kills whatever is left of the attempt at once (SIGKILL). The status
-	// remains listed until Remove. Idempotent.
+	// StartStep makes sure that a further step of a started attempt runs, beside its
+	// primary and in the same sandbox. Like Start it is idempotent, by the step's id,
+	// and never restarts one that has exited. A *StartError says that the step can
+	// never start, also since the primary has ended; a *NotFoundError that the
+	// attempt isn't there.
+	StartStep(ctx context.Context, a Allocation, s Step) error
+	// Signal delivers sig (for example "TERM", "USR1") to the step's process. A step
+	// that is unknown or has ended is no error.
+	Signal(ctx context.Context, step StepID, sig string) error
+	// StopStep kills what is left of one step at once (SIGKILL). Its status remains
+	// listed until Remove. Idempotent.
+	StopStep(ctx context.Context, step StepID) error
+	// Stop kills whatever is left of the attempt at once (SIGKILL), all its steps.
+	// Their status remains listed until Remove. Idempotent.
 	Stop(ctx context.Context, attempt AttemptID) error
 	// Remove deletes what is left of an ended attempt: containers, sandbox,
-	// scratch. Its log stays until its retention ends. Idempotent; it refuses an
-	// attempt that still runs.
+	// scratch. Its logs stay until their retention ends. Idempotent; it refuses an
+	// attempt of which a step still runs.
 	Remove(ctx context.Context, attempt AttemptID) error
 
-	// List returns every attempt of this instance that the engine knows, running
-	// or exited, also those nobody asked for in this life of the server.
+	// List returns every step of every attempt of this instance that the engine
+	// knows, running or exited, also those nobody asked for in this life of the
+	// server. An attempt whose primary isn't there yet is listed by it all the same.
 	List(ctx context.Context) ([]Status, error)
 	// Watch sends a Status whenever one changes, until ctx ends; then it closes
 	// the channel. Events may be lost; List repairs.
 	Watch(ctx context.Context) (<-chan Status, error)
 
-	// Logs writes the attempt's log to w. With Follow it goes on until the
-	// attempt has ended and its log is complete, or ctx ends.
-	Logs(ctx context.Context, attempt AttemptID, opts LogOptions, w LogWriter) error
-	// Exec runs a command inside the primary container as the job's user and
-	// returns its exit code.
-	Exec(ctx context.Context, attempt AttemptID, req ExecRequest) (exitCode int, err error)
+	// Logs writes the step's log to w. With Follow it goes on until the step has
+	// ended and its log is complete, or ctx ends.
+	Logs(ctx context.Context, step StepID, opts LogOptions, w LogWriter) error
+	// Exec runs a command inside the step's container as the job's user and returns
+	// its exit code.
+	Exec(ctx context.Context, step StepID, req ExecRequest) (exitCode int, err error)
 
 	// Close releases the connection. It stops nothing.
 	Close() error
@@ -64,6 +75,21 @@ type Engine interface {
 // AttemptID names one attempt of one job in one Croft instance, for example
 // "3f2a9c1e-118-1". It is safe in file names, labels and host names.
 type AttemptID string
+
+// Primary names the attempt's first step.
+func (a AttemptID) Primary() StepID { return StepID{a, PrimaryStep} }
+
+// PrimaryStep is the number of the step whose end is the attempt's.
+const PrimaryStep = 1
+
+// StepID names a step of an attempt: PrimaryStep, or one above it that was added.
+type StepID struct {
+	Attempt AttemptID
+	N       int
+}
+
+// String is the attempt, a dot and the number.
+func (s StepID) String() string { return string(s.Attempt) + "." + strconv.Itoa(s.N) }
 
 // Inventory is what an engine offers.
 type Inventory struct {
@@ -89,7 +115,9 @@ type Device struct {
 	Index int    // position on the node, for display: gpu0
 	Name  string // display name, "gpu0"
 	Model string // catalogue model, "a100-80g"; a MIG profile is a model of its own
-	CDI   string // fully qualified CDI name; empty where the engine needs none
+	// Memory is the device's own, in bytes; 0 if the engine doesn't know it.
+	Memory int64
+	CDI    string // fully qualified CDI name; empty where the engine needs none
 	// Healthy is false when the device must not be given to a job; Reason says why.
 	Healthy bool
 	Reason  string
@@ -135,7 +163,27 @@ type Allocation struct {
 	// Identity labels, put on every object so that it can be adopted later.
 	Instance, Account, SpecDigest string
 
-	Name    string // job name, for host name and labels
+	Name      string // job name, for host name and labels
+	Container        // the primary's
+
+	User User
+
+	CPU     int64 // milli-cores, enforced on all steps together
+	Memory  int64 // bytes, likewise; /dev/shm is half of it and counted in it
+	Devices []Device
+	// Part is what the job has of its one device, in milli-devices; 0: its devices are
+	// whole. Other attempts are then given the same device. An engine keeps them apart
+	// only as far as the device itself does.
+	Part int64
+}
+
+// Primary is the attempt's first step, which has all that the attempt has.
+func (a Allocation) Primary() Step {
+	return Step{N: PrimaryStep, Container: a.Container, CPU: a.CPU, Memory: a.Memory, Devices: a.Devices}
+}
+
+// Container says what a step runs.
+type Container struct {
 	Image   string // reference; ImageID, when set, is what is really run
 	ImageID string
 	Command []string // empty: the image's own entry point and command
@@ -143,12 +191,15 @@ type Allocation struct {
 	Env     map[string]string
 	Workdir string
 	Mounts  []Mount
+}
 
-	User User
-
-	CPU     int64 // milli-cores, enforced
-	Memory  int64 // bytes, enforced; /dev/shm is half of it and counted in it
-	Devices []Device
+// Step is a program that an attempt runs.
+type Step struct {
+	N int
+	Container
+	CPU     int64    // milli-cores, enforced
+	Memory  int64    // bytes, enforced
+	Devices []Device // of the attempt's
 }
 
 // User is whom the containers run as.
@@ -173,7 +224,7 @@ type Mount struct {
 	ReadOnly       bool
 }
 
-// Phase of an attempt as an engine sees it.
+// Phase of a step as an engine sees it.
 type Phase string
 
 // The phases.
@@ -184,9 +235,10 @@ const (
 	PhaseUnknown Phase = "unknown" // the runtime cannot say: never read as ended
 )
 
-// Status is what an engine knows of one attempt.
+// Status is what an engine knows of one step of an attempt.
 type Status struct {
 	Attempt    AttemptID
+	Step       int
 	Instance   string
 	Job        int64
 	N          int
@@ -194,8 +246,8 @@ type Status struct {
 	SpecDigest string
 	Node       string
 	Phase      Phase
-	Started    time.Time // primary's start, zero if it never began
-	Finished   time.Time // primary's end
+	Started    time.Time // the step's start, zero if it never began
+	Finished   time.Time // its end
 	ExitCode   int       // 128+n for a signal
 	// OutOfMemory is true only with the step's own oom_kill evidence.
 	OutOfMemory bool
@@ -203,7 +255,7 @@ type Status struct {
 	// machine went down, and its runtime came back without it. Then ExitCode means
 	// nothing, and Finished is when that was found out.
 	Lost bool
-	// Failure is set when the attempt ended without its program having run: the
+	// Failure is set when the step ended without its program having run: the
 	// command doesn't exist, the mount failed… Safe to show to the user.
 	Failure string
 }
@@ -230,7 +282,10 @@ type LogOptions struct {
 	Since  time.Time // zero: from the start
 }
 
-// ExecRequest is a command to run beside the primary.
+// ID names the step.
+func (s Status) ID() StepID { return StepID{s.Attempt, s.Step} }
+
+// ExecRequest is a command to run inside a step's container.
 type ExecRequest struct {
 	Command []string
 	TTY     bool

@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
 )
 
@@ -65,12 +66,32 @@ func ofJob(format string, body any, prepare ...func(h *harness, job string)) fun
 	}
 }
 
+// ofStep is a path with a new job of ada's in it that runs, beside a step.
+func ofStep(format string, body any) func(*harness, int) (string, any) {
+	return func(h *harness, _ int) (string, any) {
+		return fmt.Sprintf(format, h.runWithStep()), body
+	}
+}
+
+// reserve makes a reservation of next to nothing for an account below nlp, if there is
+// none of the name.
+func (h *harness) reserve(name string, from time.Time) {
+	h.t.Helper()
+	if _, ok := h.seq.World().Tenancy.Account("seminar"); !ok {
+		h.system(command.AccountPut{Create: true, Name: "seminar", Parent: "nlp"})
+	}
+	if _, ok := h.seq.World().Placement.Reservation(name); !ok {
+		h.system(command.ReservationPut{Name: name, Accounts: []string{"seminar"}, From: from.UnixNano(), Length: 1e9, CPU: 100, Mem: 4 << 20})
+	}
+}
+
 // attempts is the oracle.
 func attempts() map[string]attempt {
 	all, readers := everybody(), []string{"ada", "mia", "otto", "olga", "root"}
 	sees, admin, runs := []string{"ada", "mia", "otto", "olga", "root"}, []string{"root"}, []string{"olga", "root"}
 	submitters := []string{"ada", "mia"}
 	when := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	later := when.AddDate(0, 1, 0) // when no maintenance is
 	return map[string]attempt{
 		"quote":     {fixed("/v1/quotes", example()), submitters},
 		"submitJob": {fixed("/v1/jobs", example()), submitters},
@@ -78,28 +99,60 @@ func attempts() map[string]attempt {
 		"getJob":    {ofJob("/v1/jobs/%s", nil), readers},
 		"whyJob":    {ofJob("/v1/jobs/%s/why", nil), readers},
 		"stopJob":   {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
-		"cloneJob":  {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
-		"jobLogs":   {ofJob("/v1/jobs/%s/logs", nil), readers},
+		"holdJob":   {ofJob("/v1/jobs/%s/hold", nil), []string{"ada", "mia", "olga", "root"}},
+		"releaseJob": {ofJob("/v1/jobs/%s/release", nil, func(h *harness, job string) {
+			h.post("ada", "/v1/jobs/"+job+"/hold")
+		}), []string{"ada", "mia", "olga", "root"}},
+		// Whoever may requeue it is refused only because it hasn't started.
+		"requeueJob":    {ofJob("/v1/jobs/%s/requeue", v1.RequeueRequest{}), []string{"ada", "mia", "olga", "root"}},
+		"prioritizeJob": {ofJob("/v1/jobs/%s/priority", v1.PriorityRequest{Clear: true}), runs},
+		"cloneJob":      {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
+		"jobLogs":       {ofJob("/v1/jobs/%s/logs", nil), readers},
 		// Whoever may enter is refused only because the job isn't running.
-		"execJob":      {ofJob("/v1/jobs/%s/exec?arg=id", nil), []string{"ada"}},
+		"execJob":   {ofJob("/v1/jobs/%s/exec?arg=id", nil), []string{"ada"}},
+		"addStep":   {ofStep("/v1/jobs/%s/steps", v1.StepSpec{}), []string{"ada"}},
+		"listSteps": {ofJob("/v1/jobs/%s/steps", nil), readers},
+		"getStep":   {ofStep("/v1/jobs/%s/steps/2", nil), readers},
+		"stopStep":  {ofStep("/v1/jobs/%s/steps/2/stop", v1.StepStop{}), []string{"ada", "mia", "olga", "root"}},
+
 		"listEvents":   {fixed("/v1/events", nil), all},
 		"streamEvents": {fixed("/v1/events/stream", nil), all},
+
+		"login":        {fixed("/v1/login", v1.LoginRequest{User: "zoe2", Password: secret("zoe2")}), all},
+		"logout":       {fixed("/v1/logout", nil), all}, // who is known by a token is told that it is no session
+		"setPassword":  {fixed("/v1/users/ada/password", v1.PasswordChange{New: "staple battery"}), []string{"ada", "root"}},
+		"listSessions": {fixed("/v1/users/ada/sessions", nil), []string{"ada", "root"}},
+		"revokeSession": {func(h *harness, n int) (string, any) {
+			return "/v1/users/zoe2/sessions/" + h.login("zoe2", fmt.Sprint("zoe2-", n)).ID, nil
+		}, []string{"root"}},
+		"revokeSessions": {fixed("/v1/users/ada/sessions", nil), []string{"ada", "root"}},
 
 		"me":            {fixed("/v1/me", nil), all},
 		"listAccounts":  {fixed("/v1/accounts", nil), all},
 		"createAccount": {func(_ *harness, n int) (string, any) { return "/v1/accounts", v1.Account{Name: fmt.Sprint("new", n)} }, admin},
 		"getAccount":    {fixed("/v1/accounts/nlp", nil), sees},
 		"setAccount":    {fixed("/v1/accounts/nlp", v1.AccountPatch{}), []string{"mia", "root"}},
-		"setMember":     {fixed("/v1/accounts/nlp/members/zoe2", memberRole{"viewer"}), []string{"mia", "root"}},
+		"setMember":     {fixed("/v1/accounts/nlp/members/zoe2", v1.MemberRequest{Role: "viewer"}), []string{"mia", "root"}},
 		"removeMember": {func(h *harness, _ int) (string, any) {
 			h.as("root", command.MemberPut{Account: "nlp", User: "zoe2", Role: "viewer"})
 			return "/v1/accounts/nlp/members/zoe2", nil
 		}, []string{"mia", "root"}},
-		"statement":   {fixed("/v1/accounts/nlp/statement", nil), sees},
-		"listUsers":   {fixed("/v1/users", nil), all},
-		"createUser":  {func(_ *harness, n int) (string, any) { return "/v1/users", v1.User{Name: fmt.Sprint("u", n)} }, admin},
-		"getUser":     {fixed("/v1/users/ada", nil), []string{"ada", "otto", "olga", "root"}},
-		"setUser":     {fixed("/v1/users/zoe2", v1.UserPatch{}), admin},
+		"importMembers": {fixed("/v1/accounts/nlp/import", v1.ImportRequest{CSV: "name\nzoe2\n"}), []string{"mia", "root"}},
+		"moveAccount":   {fixed("/v1/accounts/vision/move", v1.MoveRequest{Under: "nlp"}), admin},
+		"removeAccount": {func(h *harness, n int) (string, any) {
+			h.system(command.AccountPut{Create: true, Name: fmt.Sprint("empty", n)})
+			return fmt.Sprint("/v1/accounts/empty", n), nil
+		}, admin},
+		"statement":  {fixed("/v1/accounts/nlp/statement", nil), sees},
+		"fairShare":  {fixed("/v1/fairshare?of=nlp", nil), sees},
+		"listUsers":  {fixed("/v1/users", nil), all},
+		"createUser": {func(_ *harness, n int) (string, any) { return "/v1/users", v1.User{Name: fmt.Sprint("u", n)} }, admin},
+		"getUser":    {fixed("/v1/users/ada", nil), []string{"ada", "otto", "olga", "root"}},
+		"setUser":    {fixed("/v1/users/zoe2", v1.UserPatch{}), admin},
+		"retireUser": {func(h *harness, n int) (string, any) {
+			h.system(command.UserPut{Create: true, Name: fmt.Sprint("gone", n)})
+			return fmt.Sprintf("/v1/users/gone%d/retire", n), v1.RetireRequest{}
+		}, admin},
 		"listTokens":  {fixed("/v1/users/ada/tokens", nil), []string{"ada", "root"}},
 		"createToken": {fixed("/v1/users/ada/tokens", v1.TokenRequest{Name: "laptop"}), []string{"ada", "root"}},
 		"revokeToken": {func(h *harness, _ int) (string, any) {
@@ -114,8 +167,14 @@ func attempts() map[string]attempt {
 		"listLimits": {fixed("/v1/limits?account=nlp", nil), sees},
 		"setLimit":   {fixed("/v1/limits", v1.Limit{Account: "nlp", Resource: "gpu", Max: "100"}), runs},
 		"removeLimit": {func(h *harness, _ int) (string, any) {
-			row := h.system(command.LimitPut{Account: "vision", Resource: limits.GPU, Max: 9}).Result.(limits.Limit)
+			row := h.system(command.LimitPut{Account: "vision", Resource: limits.GPU, Max: 9000}).Result.(limits.Limit)
 			return "/v1/limits/" + strconv.Itoa(int(row.ID)), nil
+		}, runs},
+		"listShares": {fixed("/v1/shares?account=nlp", nil), sees},
+		"setShare":   {fixed("/v1/shares", v1.Share{Account: "nlp", Partition: "main", Resource: "gpu", Guaranteed: "2"}), runs},
+		"removeShare": {func(h *harness, _ int) (string, any) {
+			row := h.system(command.SharePut{Account: "vision", Partition: "main", Resource: limits.GPU, Guaranteed: 1000}).Result.(share.Share)
+			return "/v1/shares/" + strconv.Itoa(int(row.ID)), nil
 		}, runs},
 		"verifyLedger":  {fixed("/v1/ledger/verify", nil), []string{"otto", "olga", "root"}},
 		"listTransfers": {ofJob("/v1/ledger/transfers?job=%s", nil), readers},
@@ -130,6 +189,18 @@ func attempts() map[string]attempt {
 		"cancelMaintenance": {func(h *harness, _ int) (string, any) {
 			row := h.system(command.MaintenancePut{Node: "*", From: when.UnixNano(), To: when.UnixNano() + hour}).Result.(placement.Maintenance)
 			return "/v1/maintenance/" + strconv.Itoa(int(row.ID)), nil
+		}, runs},
+		"listReservations": {fixed("/v1/reservations", nil), all},
+		"getReservation": {func(h *harness, n int) (string, any) {
+			h.reserve(fmt.Sprint("r", n), later)
+			return fmt.Sprint("/v1/reservations/r", n), nil
+		}, sees},
+		"createReservation": {func(_ *harness, n int) (string, any) {
+			return "/v1/reservations", v1.NewReservation{Name: fmt.Sprint("new", n), Accounts: []string{"nlp"}, From: &later, Length: "1s", CPU: "0.1", Mem: "4M"}
+		}, runs},
+		"cancelReservation": {func(h *harness, n int) (string, any) {
+			h.reserve(fmt.Sprint("gone", n), later)
+			return fmt.Sprint("/v1/reservations/gone", n), nil
 		}, runs},
 		"listPartitions": {fixed("/v1/partitions", nil), all},
 		"getPartition":   {fixed("/v1/partitions/main", nil), all},
@@ -160,6 +231,7 @@ func attempts() map[string]attempt {
 func TestEveryOperationAsEverybody(t *testing.T) {
 	h := newHarness(t)
 	h.system(command.UserPut{Create: true, Name: "zoe2"})
+	h.password("zoe2")
 	oracle := attempts()
 	n := 0
 	for _, op := range operations() {
@@ -173,7 +245,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 			path, body := try.ask(h, n)
 			a := h.send(request{method: op.method, path: path, user: user, body: body})
 			denied := slices.Contains([]int{401, 403, 404}, a.status) || a.status == 422 && slices.Contains([]string{"quote", "submitJob", "cloneJob"}, op.name)
-			if user == "" && a.status != 401 {
+			if user == "" && (a.status != 401) != op.anybody {
 				t.Errorf("%s without a token: status %d, want 401", op.name, a.status)
 			}
 			if want := slices.Contains(try.may, user); user != "" && want == denied {

@@ -17,7 +17,7 @@ import (
 )
 
 // authenticate finds out who calls. On a unix socket the kernel says it and nothing
-// that is sent counts; elsewhere a personal token does.
+// that is sent counts; elsewhere a personal token or a session does.
 func (s *Server) authenticate(r *http.Request) (access.Principal, error) {
 	if err := s.hostAllowed(r); err != nil {
 		return access.Principal{}, err
@@ -35,6 +35,9 @@ func (s *Server) authenticate(r *http.Request) (access.Principal, error) {
 	}
 	w := s.Sequencer.World()
 	now := max(s.Now(), w.Now)
+	if t, ok := w.Tenancy.Tokens.Get(token); ok {
+		s.noteUse(r.Context(), t, now)
+	}
 	if why := user.Barred(now); why != "" {
 		return access.Principal{}, fault.New(codes.Denied, "user %s is %s: ask an admin", user.Name, why)
 	}
@@ -73,18 +76,18 @@ func orWord(s, other string) string {
 	return s
 }
 
-// byToken looks a personal token up by its hash: what is compared is no secret, so
+// byToken looks a token up by its hash: what is compared is no secret, so
 // timing tells nothing.
 func (s *Server) byToken(r *http.Request) (tenancy.User, id.Token, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		return tenancy.User{}, 0, fault.New(codes.Unauthenticated, "who are you? Send a token (croft user token create NAME), or use the unix socket")
+		return tenancy.User{}, 0, fault.New(codes.Unauthenticated, "who are you? Log in (croft login), send a token (croft user token create NAME), or use the unix socket")
 	}
 	secret, ok := bearer(header)
 	if ok && wellFormed(secret) {
 		w := s.Sequencer.World()
 		now := max(s.Now(), w.Now)
-		if t, found := w.Tenancy.TokenOfHash(hashToken(secret)); found && t.Usable(now) {
+		if t, found := w.Tenancy.TokenOfHash(hashToken(secret)); found && t.Usable(now) && (s.Login.Hasher != nil || !t.Session()) {
 			if user, found := w.Tenancy.Users.Get(t.User); found {
 				return user, t.ID, nil
 			}
@@ -137,5 +140,5 @@ func (s *Server) hostAllowed(r *http.Request) error {
 	if host == "localhost" || err == nil && ip.IsLoopback() || slices.Contains(s.Hosts, host) {
 		return nil
 	}
-	return fault.New(codes.Denied, "this server isn't called that: use 127.0.0.1, or let an admin add the name to the configuration")
+	return fault.New(codes.Denied, "this server isn't called that: use 127.0.0.1, or add the name to listen.hosts in its configuration")
 }

@@ -65,21 +65,28 @@ func waiting(b *testing.B, h *harness, n int) *world.World {
 	return enough
 }
 
+// crowded is a server on a world in which n jobs wait.
+func crowded(b *testing.B, h *harness, n int) (*Server, *decider) {
+	b.Helper()
+	d := &decider{}
+	d.world.Store(waiting(b, h, n))
+	deps := h.server.Deps
+	deps.Sequencer = d
+	deps.Reader = h.readerOn(d)
+	s, err := New(deps)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, d
+}
+
 // BenchmarkSubmit is one submission without the network and without the database:
 // who calls, the body, the decision, the window and the answer. "decide" is the
 // decision alone, to take off.
 func BenchmarkSubmit(b *testing.B) {
 	for _, n := range []int{0, 100_000} {
 		h := newHarness(b)
-		d := &decider{}
-		d.world.Store(waiting(b, h, n))
-		deps := h.server.Deps
-		deps.Sequencer = d
-		deps.Reader = h.readerOn(d)
-		s, err := New(deps)
-		if err != nil {
-			b.Fatal(err)
-		}
+		s, d := crowded(b, h, n)
 		body, err := json.Marshal(example())
 		if err != nil {
 			b.Fatal(err)
@@ -165,6 +172,40 @@ func BenchmarkDurable(b *testing.B) {
 			}
 			all.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "admissions/s")
+		})
+	}
+}
+
+// BenchmarkList is a list of all that waits, by the Go client over a unix socket.
+func BenchmarkList(b *testing.B) {
+	const n = 20_000
+	h := newHarness(b)
+	uid := int64(os.Getuid())
+	h.as("root", command.UserPut{Name: "ada", UID: &uid})
+	h.people.names[uid] = "ada"
+	s, _ := crowded(b, h, n)
+	path := filepath.Join(b.TempDir(), "croft.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	web := s.HTTP()
+	go func() { _ = web.Serve(l) }() // ends with Close
+	defer web.Close()
+	c, err := v1.New(v1.Config{Server: "unix://" + path})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	for _, view := range []string{"", "brief"} {
+		b.Run("view="+view, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				jobs, err := v1.Collect(c.Jobs(b.Context(), v1.JobQuery{View: view, Limit: v1.MaxPage}))
+				if err != nil || len(jobs) != n {
+					b.Fatalf("%d jobs: %v", len(jobs), err)
+				}
+			}
 		})
 	}
 }

@@ -26,6 +26,7 @@ func (c *call) setPartition(in v1.PartitionPatch) (v1.Partition, error) {
 func (c *call) putPartition(cmd command.PartitionPut, in v1.PartitionPatch) (v1.Partition, error) {
 	var bad fault.Fields
 	cmd.Nodes, cmd.Priority, cmd.Accounts, cmd.Deny, cmd.QoS = in.Nodes, in.Priority, in.Accounts, in.Deny, in.QoS
+	cmd.ShareDevices = in.ShareDevices
 	cmd.MaxWall = duration(&bad, "max_time", in.MaxTime)
 	cmd.DefWall = duration(&bad, "default_time", in.DefaultTime)
 	if err := bad.Err(); err != nil {

@@ -84,7 +84,13 @@ func valueOf(name, value string) (any, error) {
 			return strings.Split(value, ","), nil
 		}
 		return nil, fmt.Errorf("must be JSON")
-	case "priority":
+	case "hold":
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, fmt.Errorf("must be true or false")
+		}
+		return b, nil
+	case "priority", "max_requeues":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("must be a whole number")

@@ -50,7 +50,7 @@ func (c *call) eventStream() error {
 	if _, err := c.Reader.Events(c.r.Context(), c.p, q); err != nil {
 		return err // while there still is a status to say it with
 	}
-	long, stop, err := c.long()
+	long, stop, err := c.long(basis{})
 	if err != nil {
 		return err
 	}

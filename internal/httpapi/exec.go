@@ -14,7 +14,6 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/fault"
-	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -33,6 +32,10 @@ func (c *call) exec() error {
 	if j.State != workload.Running {
 		return fault.New(codes.Conflict, "job %d isn't running: it is %s", j.ID, j.State)
 	}
+	step, err := c.stepToEnter(j)
+	if err != nil {
+		return err
+	}
 	req, err := c.execRequest()
 	if err != nil {
 		return err
@@ -41,7 +44,7 @@ func (c *call) exec() error {
 	if err != nil {
 		return err
 	}
-	ctx, stop, err := c.long()
+	ctx, stop, err := c.long(basis{access.JobEnter, j.User, j.Account})
 	if err != nil {
 		return err
 	}
@@ -52,9 +55,8 @@ func (c *call) exec() error {
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed properly before, where that was possible
 	conn.SetReadLimit(maxMessage)
-	attempt := id.Attempt{Job: j.ID, N: j.Attempt.N}.Engine(c.Sequencer.World().Site.Instance)
 	session := &execSession{conn: conn}
-	result := session.run(ctx, c.Engine, engine.AttemptID(attempt), req, size, func(err error) string { return c.execError(err) })
+	result := session.run(ctx, c.Engine, step, req, size, func(err error) string { return c.execError(err) })
 	session.finish(ctx, result)
 	return nil
 }
@@ -106,7 +108,7 @@ func (c *call) execError(err error) string {
 // execSession is a command's streams on a WebSocket.
 type execSession struct{ conn *websocket.Conn }
 
-func (s *execSession) run(ctx context.Context, e Engine, attempt engine.AttemptID, req engine.ExecRequest, size engine.Size, words func(error) string) v1.ExecResult {
+func (s *execSession) run(ctx context.Context, e Engine, step engine.StepID, req engine.ExecRequest, size engine.Size, words func(error) string) v1.ExecResult {
 	// Only the command ends with this context. The connection is read with the
 	// longer one: a read that is cancelled would close it before the last message.
 	running, cancel := context.WithCancel(ctx)
@@ -120,7 +122,7 @@ func (s *execSession) run(ctx context.Context, e Engine, attempt engine.AttemptI
 	go s.receive(ctx, cancel, feed, sizes)
 	req.Stdin, req.Resize = in, sizes
 	req.Stdout, req.Stderr = s.writer(ctx, v1.ExecStdout), s.writer(ctx, v1.ExecStderr)
-	code, err := e.Exec(running, attempt, req)
+	code, err := e.Exec(running, step, req)
 	if err != nil {
 		return v1.ExecResult{ExitCode: code, Error: words(err)}
 	}

@@ -171,9 +171,9 @@ func TestLogs(t *testing.T) {
 	h := newHarness(t)
 	job := h.submit("ada")
 	written := make(chan struct{})
-	h.engine.logs = func(_ context.Context, a engine.AttemptID, o engine.LogOptions, w engine.LogWriter) error {
-		if a != "0a1b2c3d-1-1" {
-			return &engine.NotFoundError{Attempt: a}
+	h.engine.logs = func(_ context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error {
+		if a.String() != "0a1b2c3d-1-1.1" {
+			return &engine.NotFoundError{Attempt: a.Attempt}
 		}
 		defer close(written)
 		return errors.Join(w.WriteLog(time.Unix(1, 2), engine.Stdout, []byte("epoch 1\n")), w.WriteLog(time.Unix(3, 4), engine.Stderr, []byte("warn\n")))
@@ -221,7 +221,7 @@ func TestLogFailures(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			h.engine.logs = func(_ context.Context, _ engine.AttemptID, _ engine.LogOptions, w engine.LogWriter) error {
+			h.engine.logs = func(_ context.Context, _ engine.StepID, _ engine.LogOptions, w engine.LogWriter) error {
 				if tt.begun {
 					_ = w.WriteLog(time.Unix(0, 0), engine.Stdout, []byte("x"))
 				}
@@ -254,10 +254,10 @@ func TestExec(t *testing.T) {
 		t.Errorf("exec in a waiting job: %v, want a conflict", err)
 	}
 	h.start(job)
-	h.engine.exec = func(_ context.Context, a engine.AttemptID, req engine.ExecRequest) (int, error) {
+	h.engine.exec = func(_ context.Context, a engine.StepID, req engine.ExecRequest) (int, error) {
 		size := <-req.Resize
 		in, err := io.ReadAll(req.Stdin)
-		if err != nil || a != "0a1b2c3d-1-1" || size.Cols != 80 || !req.TTY {
+		if err != nil || a.String() != "0a1b2c3d-1-1.1" || size.Cols != 80 || !req.TTY {
 			return 0, &engine.StartError{Message: "unexpected"}
 		}
 		_, _ = io.WriteString(req.Stdout, strings.Join(req.Command, " ")+": "+string(in))
@@ -269,7 +269,7 @@ func TestExec(t *testing.T) {
 	if err != nil || code != 7 || out.String() != "tr a b: aaa" || errs.String() != "err" {
 		t.Errorf("exec: %d, %v, %q, %q", code, err, out.String(), errs.String())
 	}
-	h.engine.exec = func(context.Context, engine.AttemptID, engine.ExecRequest) (int, error) {
+	h.engine.exec = func(context.Context, engine.StepID, engine.ExecRequest) (int, error) {
 		return 0, errors.New("s3cret")
 	}
 	if _, err := c.Exec(t.Context(), job, v1.ExecOptions{Args: []string{"x"}}); err == nil || strings.Contains(err.Error(), "s3cret") {
@@ -402,7 +402,7 @@ func TestFailuresStayInside(t *testing.T) {
 	h := newHarness(t)
 	job := h.submit("ada")
 	h.start(job)
-	h.engine.logs = func(context.Context, engine.AttemptID, engine.LogOptions, engine.LogWriter) error { panic("s3cret") }
+	h.engine.logs = func(context.Context, engine.StepID, engine.LogOptions, engine.LogWriter) error { panic("s3cret") }
 	a := h.send(request{method: "GET", path: "/v1/jobs/" + job + "/logs", user: "ada"})
 	if a.status != http.StatusInternalServerError || bytes.Contains(a.body, []byte("s3cret")) || a.header.Get(requestID) == "" {
 		t.Errorf("status %d, request %q: %s", a.status, a.header.Get(requestID), a.body)
@@ -477,7 +477,7 @@ func TestLongRequestsEndWithTheRight(t *testing.T) {
 			job := h.submit("ada")
 			h.start(job)
 			began, over := make(chan struct{}), make(chan struct{})
-			h.engine.exec = func(ctx context.Context, _ engine.AttemptID, _ engine.ExecRequest) (int, error) {
+			h.engine.exec = func(ctx context.Context, _ engine.StepID, _ engine.ExecRequest) (int, error) {
 				close(began)
 				<-ctx.Done()
 				close(over)

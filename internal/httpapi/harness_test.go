@@ -21,6 +21,7 @@ import (
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/password"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
@@ -46,15 +47,15 @@ type harness struct {
 }
 
 type fakeEngine struct {
-	logs func(ctx context.Context, a engine.AttemptID, o engine.LogOptions, w engine.LogWriter) error
-	exec func(ctx context.Context, a engine.AttemptID, req engine.ExecRequest) (int, error)
+	logs func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
+	exec func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
 }
 
-func (e *fakeEngine) Logs(ctx context.Context, a engine.AttemptID, o engine.LogOptions, w engine.LogWriter) error {
+func (e *fakeEngine) Logs(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error {
 	return e.logs(ctx, a, o, w)
 }
 
-func (e *fakeEngine) Exec(ctx context.Context, a engine.AttemptID, req engine.ExecRequest) (int, error) {
+func (e *fakeEngine) Exec(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error) {
 	return e.exec(ctx, a, req)
 }
 
@@ -62,6 +63,7 @@ type fakePeople struct {
 	names map[int64]string
 	known map[string]Person
 	err   error
+	asked func() // during each Lookup; nil: nothing happens
 }
 
 func (p *fakePeople) NameOf(_ context.Context, uid int64) (string, error) {
@@ -69,6 +71,9 @@ func (p *fakePeople) NameOf(_ context.Context, uid int64) (string, error) {
 }
 
 func (p *fakePeople) Lookup(_ context.Context, name string) (Person, bool, error) {
+	if p.asked != nil {
+		p.asked()
+	}
 	who, ok := p.known[name]
 	return who, ok, p.err
 }
@@ -103,10 +108,18 @@ func newHarness(t testing.TB) *harness {
 		}
 	})
 	h.reader = query.New(query.Deps{Worlds: h.seq, History: db, Now: h.now.Load, Server: query.Server{Version: "test", Engine: "sim"}})
-	h.server, err = New(Deps{Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load})
+	hasher, err := password.New(password.Config{Params: password.Params{Memory: 64, Time: 1, Threads: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.server, err = New(Deps{
+		Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load,
+		Login: Login{Hasher: hasher, Session: 7 * 24 * time.Hour, Idle: 24 * time.Hour, Forwarded: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server.recheck = 5 * time.Millisecond
 	h.web = httptest.NewUnstartedServer(h.server.Handler())
 	h.web.Config = h.server.HTTP()
 	h.web.Start()
@@ -153,6 +166,27 @@ func (h *harness) token(user string, expires int64) string {
 	}
 	h.system(command.TokenPut{User: user, Name: "test", Hash: hashToken(secret), Expires: expires})
 	return secret
+}
+
+// secret is what a user's password is in tests.
+func secret(user string) string { return "correct horse of " + user[:1] }
+
+// password gives a user one.
+func (h *harness) password(user string) {
+	h.t.Helper()
+	kept, err := h.server.Login.Hasher.Hash(context.Background(), secret(user))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.system(command.PasswordPut{User: user, Hash: kept})
+}
+
+// login opens a session and lets requests of the name as be sent with it.
+func (h *harness) login(user, as string) v1.Session {
+	h.t.Helper()
+	s := get[v1.Session](h, 201, request{method: "POST", path: "/v1/login", body: v1.LoginRequest{User: user, Password: secret(user), Name: as}})
+	h.tokens[as] = s.Secret
+	return s
 }
 
 func (h *harness) system(cmd world.Command) sequencer.Answer {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "croft.dev/croft/api/v1"
@@ -13,6 +15,7 @@ import (
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/workload"
@@ -28,7 +31,7 @@ func (c *call) quote(in v1.JobSpec) (v1.Quote, error) {
 	if err != nil {
 		return v1.Quote{}, err
 	}
-	return c.Reader.Quote(c.p, spec, home)
+	return c.Reader.Quote(c.r.Context(), c.p, spec, home)
 }
 
 // home is the caller's home on the host. It is looked up only for a spec with
@@ -56,7 +59,7 @@ func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
 		return v1.Job{}, err
 	}
 	sum := sha256.Sum256(c.body)
-	got, err := c.do(command.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone})
+	got, err := c.submitAfter(command.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone})
 	if err != nil {
 		return v1.Job{}, err
 	}
@@ -68,6 +71,23 @@ func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
 		return v1.Job{}, unexpected(got)
 	}
 	return c.Reader.Accepted(c.p, accepted)
+}
+
+// lookUps bounds how often the past is looked up: again only if one of the jobs has
+// ended in between.
+const lookUps = 3
+
+// submitAfter submits with what has become of the jobs to wait for.
+func (c *call) submitAfter(cmd command.Submit) (got sequencer.Answer, err error) {
+	for range lookUps {
+		if cmd.Past, err = c.Reader.Past(c.r.Context(), cmd.Spec.After); err != nil {
+			return got, err
+		}
+		if got, err = c.do(cmd); !errors.Is(err, admission.ErrEndedMeanwhile) {
+			break
+		}
+	}
+	return got, err
 }
 
 // submittedBefore answers a repeated submission with the job as it is now, or with
@@ -105,9 +125,17 @@ func (c *call) jobs() (v1.Page[v1.Job], error) {
 	if err != nil {
 		return v1.Page[v1.Job]{}, err
 	}
+	elements, err := truth(q.Get("elements"), "elements")
+	if err != nil {
+		return v1.Page[v1.Job]{}, err
+	}
+	view := q.Get("view")
+	if view != "" && view != "brief" {
+		return v1.Page[v1.Job]{}, fault.Invalid("view", "must be brief, or left out")
+	}
 	return c.Reader.Jobs(c.r.Context(), c.p, query.JobQuery{
 		ID: q.Get("id"), Account: q.Get("account"), User: q.Get("user"), State: q.Get("state"), Name: q.Get("name"),
-		Partition: q.Get("partition"), QoS: q.Get("qos"), Node: q.Get("node"), From: from, To: to,
+		Elements: elements, Brief: view != "", Partition: q.Get("partition"), QoS: q.Get("qos"), Node: q.Get("node"), From: from, To: to,
 		Limit: int(limit), Cursor: q.Get("cursor"),
 	})
 }
@@ -119,36 +147,42 @@ const (
 )
 
 func (c *call) job() (v1.Job, error) {
-	q := c.r.URL.Query()
 	name := c.path("id")
-	if until := q.Get("wait"); until != "" {
-		if until != "running" && until != "ended" {
-			return v1.Job{}, fault.Invalid("wait", "must be running or ended")
-		}
-		timeout, err := span(q.Get("timeout"))
-		if err != nil {
-			return v1.Job{}, err
-		}
-		if err := c.wait(name, until, timeout); err != nil {
+	if until, timeout, err := c.waits(); err != nil {
+		return v1.Job{}, err
+	} else if until != "" {
+		reached := func() (bool, error) { return c.Reader.Reached(c.r.Context(), c.p, name, until) }
+		if err := c.wait(timeout, reached); err != nil {
 			return v1.Job{}, err
 		}
 	}
 	return c.Reader.Job(c.r.Context(), c.p, name)
 }
 
-// wait returns when the job has come so far, or the time is up, or the server
-// stops; what came of it is for the answer to say.
-func (c *call) wait(name, until string, timeout time.Duration) error {
-	long, stop, err := c.long()
+// waits is what the request wants to wait for, "" for nothing, and for how long.
+func (c *call) waits() (until string, timeout time.Duration, err error) {
+	q := c.r.URL.Query()
+	switch until = q.Get("wait"); until {
+	case "", "running", "ended":
+		timeout, err = span(q.Get("timeout"))
+		return until, timeout, err
+	}
+	return "", 0, fault.Invalid("wait", "must be running or ended")
+}
+
+// wait returns when it has been reached, or the time is up, or the server stops; what
+// came of it is for the answer to say.
+func (c *call) wait(timeout time.Duration, reached func() (bool, error)) error {
+	long, stop, err := c.long(basis{})
 	if err != nil {
 		return err
 	}
 	defer stop()
 	ctx, cancel := context.WithTimeout(long, timeout)
 	defer cancel()
-	err = c.until(ctx, func() (bool, error) { return c.Reader.Reached(c.r.Context(), c.p, name, until) })
+	err = c.until(ctx, reached)
 	if ctx.Err() != nil {
-		return nil
+		return c.still()
 	}
 	return err
 }
@@ -166,19 +200,113 @@ func span(s string) (time.Duration, error) {
 
 func (c *call) why() (v1.Why, error) { return c.Reader.Why(c.r.Context(), c.p, c.path("id")) }
 
+// stop stops a job, or elements of an array: 12_7, 12_[0-5,9] or as the body says.
 func (c *call) stop(in v1.StopRequest) (v1.Job, error) {
 	name := c.path("id")
-	j, err := c.Reader.Find(c.r.Context(), c.p, name, access.JobControl)
+	if array, set, ok := strings.Cut(name, "_["); ok {
+		name, in.Elements = array, strings.TrimSuffix(set, "]")
+	}
+	cmd := command.JobStop{Now: in.Now}
+	if in.Elements != "" {
+		var err error
+		if cmd.Elements, err = workload.ParseElements(in.Elements); err != nil {
+			return v1.Job{}, fault.Invalid("elements", "%v", err)
+		}
+	}
+	j, err := c.live(name, "")
+	if err != nil {
+		return v1.Job{}, err
+	}
+	if j.Array == nil && cmd.Elements != nil {
+		return v1.Job{}, fault.Invalid("elements", "job %s isn't an array", j.Name())
+	}
+	array, index, waits := j.ID.Array()
+	if cmd.Job = array; waits {
+		name, cmd.Elements = strconv.FormatInt(int64(array), 10), workload.Elements{{First: index, Last: index, Step: 1}}
+	}
+	again := c.queuedAgain(j, cmd.Elements)
+	if _, err := c.do(cmd); err != nil {
+		return v1.Job{}, err
+	}
+	for _, k := range again {
+		if _, err := c.do(command.JobStop{Job: k, Now: in.Now}); err != nil && fault.Of(err) != codes.NotFound {
+			return v1.Job{}, err
+		}
+	}
+	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+// queuedAgain lists the elements of an array that have run and wait again: they end
+// each by itself.
+func (c *call) queuedAgain(j *workload.Job, among workload.Elements) []id.Job {
+	w := c.Sequencer.World()
+	var out []id.Job
+	for e := range w.Workload.ElementsOf(j.ID) {
+		if !workload.RulesOf(e.State).Running && (among == nil || among.Has(e.Index)) {
+			out = append(out, e.ID)
+		}
+	}
+	return out
+}
+
+func (c *call) hold() (v1.Job, error) {
+	return c.control("", func(j *workload.Job) world.Command { return command.JobHold{Job: j.ID} })
+}
+
+func (c *call) release() (v1.Job, error) {
+	return c.control("", func(j *workload.Job) world.Command { return command.JobRelease{Job: j.ID} })
+}
+
+func (c *call) requeue(in v1.RequeueRequest) (v1.Job, error) {
+	anew := ": croft clone submits it anew"
+	return c.control(anew, func(j *workload.Job) world.Command { return command.JobRequeue{Job: j.ID, Hold: in.Hold} })
+}
+
+// control has something done to a job that hasn't ended; else instead says what helps.
+func (c *call) control(instead string, cmd func(*workload.Job) world.Command) (v1.Job, error) {
+	name := c.path("id")
+	j, err := c.live(name, instead)
+	if err != nil {
+		return v1.Job{}, err
+	}
+	if j.ID < 0 {
+		return v1.Job{}, fault.New(codes.Conflict, "%s hasn't started, and waits as a part of %d: name that", name, j.Of)
+	}
+	if _, err := c.do(cmd(j)); err != nil {
+		return v1.Job{}, err
+	}
+	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+func (c *call) prioritize(in v1.PriorityRequest) (v1.Job, error) {
+	name := c.path("id")
+	if (in.Points == nil) != in.Clear {
+		return v1.Job{}, fault.Invalid("points", "give either points or clear")
+	}
+	j, err := c.Reader.Find(c.r.Context(), c.p, name, access.JobRead)
 	if err != nil {
 		return v1.Job{}, err
 	}
 	if j.State == workload.Ended {
 		return v1.Job{}, fault.New(codes.Conflict, "job %d has ended already", j.ID)
 	}
-	if _, err := c.do(command.JobStop{Job: j.ID, Now: in.Now}); err != nil {
+	if _, err := c.do(command.JobPrioritize{Job: j.ID, Points: in.Points}); err != nil {
 		return v1.Job{}, err
 	}
 	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+func (c *call) fairShare() (v1.FairShare, error) {
+	return c.Reader.FairShare(c.p, c.r.URL.Query().Get("of"))
+}
+
+// live is a job that the caller may do something to and that hasn't ended.
+func (c *call) live(name, instead string) (*workload.Job, error) {
+	j, err := c.Reader.Find(c.r.Context(), c.p, name, access.JobControl)
+	if err == nil && j.State == workload.Ended {
+		err = fault.New(codes.Conflict, "job %s has ended already%s", j.Name(), instead)
+	}
+	return j, err
 }
 
 // number reads a parameter that is a whole number; empty is 0.

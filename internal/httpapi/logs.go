@@ -61,6 +61,11 @@ func (c *call) logs() error {
 	if err != nil {
 		return err
 	}
+	if n, err := c.stepParam(); err != nil {
+		return err
+	} else if n != workload.PrimaryStep {
+		return c.stepLogs(req, n)
+	}
 	name := c.path("id")
 	if _, refused := id.ParseRefusal(name); refused {
 		if _, err := c.Reader.Job(c.r.Context(), c.p, name); err != nil {
@@ -75,7 +80,7 @@ func (c *call) logs() error {
 	if req.attempt > j.Attempt.N && (!req.Follow || j.State == workload.Ended) {
 		return fault.New(codes.NotFound, "job %d has no attempt %d", j.ID, req.attempt)
 	}
-	ctx, stop, err := c.long()
+	ctx, stop, err := c.long(basis{access.JobRead, j.User, j.Account})
 	if err != nil {
 		return err
 	}
@@ -145,8 +150,7 @@ func (s *logStream) await(ctx context.Context, n int32) (j *workload.Job, there 
 }
 
 func (s *logStream) one(ctx context.Context, j *workload.Job, n int32) error {
-	attempt := id.Attempt{Job: j.ID, N: n}
-	err := s.Engine.Logs(ctx, engine.AttemptID(attempt.Engine(s.Sequencer.World().Site.Instance)), s.req.LogOptions, s.out)
+	err := s.Engine.Logs(ctx, s.engineStep(j.ID, n, workload.PrimaryStep), s.req.LogOptions, s.out)
 	var gone *engine.NotFoundError
 	switch {
 	case err == nil:

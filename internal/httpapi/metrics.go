@@ -109,14 +109,13 @@ func (c *worldCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.desc.jobs, w.Workload.Jobs.Len()-queued-w.Workload.Active.Len(), "held")
 	devices := map[string]int{"free": 0, "used": 0, "foreign": 0, "down": 0}
 	for _, d := range w.Placement.Devices.All() {
-		_, held := w.Placement.Holder(d.UUID)
 		switch {
 		case d.Gone:
 		case len(d.Foreign) > 0:
 			devices["foreign"]++
 		case !d.Healthy:
 			devices["down"]++
-		case held:
+		case w.Placement.InUse(d.UUID) > 0:
 			devices["used"]++
 		default:
 			devices["free"]++

@@ -13,7 +13,6 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
-	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/query"
 )
 
@@ -113,42 +112,44 @@ func rate(bad *fault.Fields, field, text string) money.Rate {
 
 func (c *call) limits() (v1.Page[v1.LimitUse], error) {
 	q := c.r.URL.Query()
-	return page(c.Reader.Limits(c.p, q.Get("account"), q.Get("user")))
+	return page(c.Reader.Limits(c.p, query.LimitQuery{Account: q.Get("account"), User: q.Get("user"), Partition: q.Get("partition"), QoS: q.Get("qos")}))
 }
 
-func (c *call) setLimit(in v1.Limit) (v1.Limit, error) {
+func (c *call) setLimit(in v1.Limit) (v1.LimitUse, error) {
 	if in.ID != "" {
-		return v1.Limit{}, fault.Invalid("id", "isn't set here: a limit is known by its scope and resource")
+		return v1.LimitUse{}, fault.Invalid("id", "isn't set here: a limit is known by its scope, resource and period")
 	}
 	resource := limits.Resource(in.Resource)
-	most, err := limitAmount(resource, string(in.Max))
+	var bad fault.Fields
+	most, err := limits.Parse(resource, string(in.Max))
 	if err != nil {
-		return v1.Limit{}, fault.Invalid("max", "must be an amount of %s", orWord(in.Resource, "the resource"))
+		bad.Add("max", "must be an amount of %s", orWord(in.Resource, "the resource"))
 	}
-	got, err := c.do(command.LimitPut{Account: in.Account, User: in.User, Partition: in.Partition, Resource: resource, Max: most})
+	per, ok := limits.ParsePer(in.Per)
+	if !ok && in.Per != "" {
+		bad.Add("per", "must be day, week, month, year or rolling and a time from 1h to 3660d, such as rolling 7d")
+	}
+	carry, err := limits.ParseCarry(resource, in.CarryOver)
 	if err != nil {
-		return v1.Limit{}, err
+		bad.Add("carry_over", "must be a share such as 50%% or an amount of %s", orWord(in.Resource, "the resource"))
+	}
+	if err := bad.Err(); err != nil {
+		return v1.LimitUse{}, err
+	}
+	got, err := c.do(command.LimitPut{
+		Account: in.Account, User: in.User, Partition: in.Partition, QoS: in.QoS, Resource: resource, Per: per, Max: most, Carry: carry,
+	})
+	if err != nil {
+		return v1.LimitUse{}, err
 	}
 	if got.Replayed != nil {
 		return before(c.Reader.LimitOn(c.p, in))
 	}
 	row, ok := got.Result.(limits.Limit)
 	if !ok {
-		return v1.Limit{}, unexpected(got)
+		return v1.LimitUse{}, unexpected(got)
 	}
-	return c.Reader.Limit(c.p, row), nil
-}
-
-func limitAmount(r limits.Resource, text string) (int64, error) {
-	switch r {
-	case limits.CPU:
-		return quantity.ParseCPU(text)
-	case limits.Mem:
-		return quantity.ParseBytes(text)
-	case limits.Time:
-		return quantity.ParseDuration(text)
-	}
-	return quantity.ParseCount(text)
+	return c.Reader.LimitMade(c.p, row), nil
 }
 
 func (c *call) removeLimit() error {

@@ -30,11 +30,11 @@ func document() (openapi, error) {
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
 			Title: "Croft", Version: "1",
-			Description: "On the unix socket the kernel says who you are; elsewhere send a personal token. Errors are Problem, as application/problem+json.",
+			Description: "On the unix socket the kernel says who you are; elsewhere send a personal token, or the secret of a session, as a bearer token. Errors are Problem, as application/problem+json.",
 		},
 		Components: &huma.Components{
 			Schemas:         reg,
-			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "a personal token; not needed on the unix socket"}},
+			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "a personal token or a session's secret; not needed on the unix socket"}},
 		},
 		Security: []map[string][]string{{"token": {}}, {}},
 	}
@@ -73,6 +73,9 @@ func describeOperation(reg huma.Registry, op operation, problem *huma.Schema) *h
 			Description: "repeated with the same key and body within 7 days, the request is carried out once and answered the same",
 		})
 	}
+	if op.anybody {
+		out.Security = []map[string][]string{{}}
+	}
 	if op.body != nil {
 		out.RequestBody = &huma.RequestBody{Required: true, Content: jsonOf(reg, op.body)}
 	}
@@ -86,6 +89,11 @@ func describeOperation(reg huma.Registry, op operation, problem *huma.Schema) *h
 	case op.status == http.StatusOK:
 		status = http.StatusSwitchingProtocols
 		ok.Description = "the connection becomes a WebSocket"
+	}
+	if op.paged {
+		ok.Headers = map[string]*huma.Param{"Link": {
+			Schema: &huma.Schema{Type: huma.TypeString}, Description: "where the next page is, if there is one: <?cursor=…>; rel=\"next\"",
+		}}
 	}
 	out.Responses[strconv.Itoa(status)] = ok
 	return out

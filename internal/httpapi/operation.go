@@ -1,14 +1,16 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
@@ -30,6 +32,9 @@ type operation struct {
 	answer  reflect.Type // nil: none, or a stream
 	stream  string       // content type of an answer that isn't JSON
 	status  int
+	or      access.Action // another action that lets in; empty: none
+	anybody bool          // needs no caller: it is how one becomes known
+	paged   bool          // where the next page is says a header
 	serve   func(*call) error
 }
 
@@ -65,6 +70,22 @@ func ask[A any](name, at, summary string, action access.Action, fn func(*call) (
 	return op
 }
 
+// pages is an ask for a list that comes a page at a time. Where the next page is says a
+// header, too (RFC 8288), so that it can be asked for before this one has been read.
+func pages[T any](name, at, summary string, action access.Action, fn func(*call) (v1.Page[T], error), params ...param) operation {
+	op := ask(name, at, summary, action, func(c *call) (v1.Page[T], error) {
+		out, err := fn(c)
+		if err == nil && out.Next != "" {
+			q := c.r.URL.Query()
+			q.Set("cursor", out.Next)
+			c.w.Header().Set("Link", "<?"+q.Encode()+`>; rel="next"`)
+		}
+		return out, err
+	}, append(params, limitParam(), cursorParam())...)
+	op.paged = true
+	return op
+}
+
 // tell is an operation that takes a B and answers with an A.
 func tell[B, A any](name, at, summary string, action access.Action, status int, fn func(*call, B) (A, error)) operation {
 	op := route(name, at, summary, action, nil)
@@ -97,6 +118,24 @@ func drop(name, at, summary string, action access.Action, fn func(*call) error) 
 	return op
 }
 
+// with adds parameters.
+func (op operation) with(params ...param) operation {
+	op.params = append(op.params, params...)
+	return op
+}
+
+// alsoBy lets in whom either action does.
+func (op operation) alsoBy(a access.Action) operation {
+	op.or = a
+	return op
+}
+
+// open makes an operation one that needs no caller.
+func (op operation) open() operation {
+	op.anybody = true
+	return op
+}
+
 // stream is an operation that writes its answer itself.
 func stream(name, at, summary string, action access.Action, kind string, fn func(*call) error, params ...param) operation {
 	op := route(name, at, summary, action, params)
@@ -115,14 +154,11 @@ func (s *Server) operation(op operation) http.HandlerFunc {
 }
 
 func (s *Server) perform(op operation, w http.ResponseWriter, r *http.Request) error {
-	p, err := s.authenticate(r)
+	p, err := s.caller(op, r)
 	if err != nil {
 		return err
 	}
 	noteCaller(w, p)
-	if err := gate(p, op.action); err != nil {
-		return err
-	}
 	c := call{Server: s, w: w, r: r, p: p}
 	if op.body != nil {
 		if c.body, err = readBody(w, r); err != nil {
@@ -132,11 +168,28 @@ func (s *Server) perform(op operation, w http.ResponseWriter, r *http.Request) e
 	return op.serve(&c)
 }
 
+// caller is who asks for op, and may.
+func (s *Server) caller(op operation, r *http.Request) (access.Principal, error) {
+	if op.anybody {
+		return access.Principal{}, s.hostAllowed(r)
+	}
+	p, err := s.authenticate(r)
+	if err != nil {
+		return p, err
+	}
+	if op.or != "" && gate(p, op.or) == nil {
+		return p, nil
+	}
+	return p, gate(p, op.action)
+}
+
 // gate refuses what no target whatever would allow this caller. What it lets
 // through is decided again where the target is known.
 func gate(p access.Principal, a access.Action) error {
-	if access.Authorize(p, a, access.Target{Owner: p.User, Role: access.Owner, Within: true}) {
-		return nil
+	for _, owner := range []int64{p.User, 0} { // a narrowed token may be for others' things only
+		if access.Authorize(p, a, access.Target{Owner: owner, Role: access.Owner, Within: true}) {
+			return nil
+		}
 	}
 	if whole := p; p.Narrow != (access.Narrowing{}) {
 		whole.Narrow = access.Narrowing{}
@@ -154,23 +207,33 @@ func gate(p access.Principal, a access.Action) error {
 }
 
 func (c *call) write(status int, v any) error {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
+	e := json.NewEncoder(&whole{c.w, status})
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(buf.Bytes()) // a reader that went away
-	return nil
+	return e.Encode(v)
+}
+
+// whole is written to once, when all of it is known: an Encoder does so.
+type whole struct {
+	w      http.ResponseWriter
+	status int
+}
+
+func (a *whole) Write(b []byte) (int, error) {
+	a.w.Header().Set("Content-Type", "application/json")
+	a.w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	a.w.WriteHeader(a.status)
+	_, _ = a.w.Write(b) // a reader that went away
+	return len(b), nil
 }
 
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
+// token is the one that the caller showed; 0: none.
+func (c *call) token() id.Token { return id.Token(c.p.Narrow.Token) }
+
 // long is the context of a request that may go on: it ends with the server too, and
-// with the right that it was let in by. A user may have only so many.
-func (c *call) long() (context.Context, context.CancelFunc, error) {
+// with the right that it was let in by, may. A user may have only so many.
+func (c *call) long(may basis) (context.Context, context.CancelFunc, error) {
 	if err := c.held.take(c.p.User); err != nil {
 		return nil, nil, err
 	}
@@ -178,18 +241,68 @@ func (c *call) long() (context.Context, context.CancelFunc, error) {
 	stop := context.AfterFunc(c.closing, cancel)
 	go func() {
 		defer cancel()
-		_ = c.until(ctx, c.withdrawn) // its only error is ctx's
+		c.watch(ctx, may)
 	}()
 	return ctx, func() { stop(); cancel(); c.held.release(c.p.User) }, nil
 }
 
+// basis is what a request goes on by.
+type basis struct {
+	action access.Action // empty: what it was let in by is asked at every step
+	user   id.User       // whose the thing is
+	in     id.Account
+}
+
+// watch returns when the caller may no longer go on. What happened shows at the next
+// publication, what ends by the clock at the next look.
+func (c *call) watch(ctx context.Context, may basis) {
+	look := time.NewTicker(c.recheck)
+	defer look.Stop()
+	for {
+		changed := c.Sequencer.Watch() // before looking, so that nothing is missed
+		if c.withdrawn(may) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // withdrawn reports whether the caller may do less, or something else, than when he
-// was let in: he was blocked, has ended, got another role, or the token did.
-func (c *call) withdrawn() (bool, error) {
+// was let in: he was blocked, has ended, got another role or lost one in an account,
+// or the token ended.
+func (c *call) withdrawn(may basis) bool {
 	w := c.Sequencer.World()
-	p := w.Principal(id.User(c.p.User), id.Token(c.p.Narrow.Token), max(c.Now(), w.Now))
-	p.Now = c.p.Now
-	return p != c.p, nil
+	p := w.Principal(id.User(c.p.User), c.token(), max(c.Now(), w.Now))
+	now := p.Now
+	if p.Now = c.p.Now; p != c.p {
+		return true
+	}
+	p.Now = now
+	return may.action != "" && !w.Can(p, may.action, may.user, may.in)
+}
+
+// until is the server's, as long as the caller may what he was let in by.
+func (c *call) until(ctx context.Context, done func() (bool, error)) error {
+	return c.Server.until(ctx, func() (bool, error) {
+		if err := c.still(); err != nil {
+			return false, err
+		}
+		return done()
+	})
+}
+
+// still says that the caller may no longer do what he was let in by. What is answered
+// after some time is answered to who he is then.
+func (c *call) still() error {
+	if c.withdrawn(basis{}) {
+		return fault.New(codes.Denied, "what you may do has changed since you asked: ask again")
+	}
+	return nil
 }
 
 func narrowedTo(n access.Narrowing) string {
@@ -212,5 +325,5 @@ func (c *call) do(cmd world.Command) (sequencer.Answer, error) {
 		}
 		key = sequencer.Key{Name: name, Body: append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...)}
 	}
-	return c.Sequencer.Do(c.r.Context(), sequencer.Actor{User: id.User(c.p.User), Token: id.Token(c.p.Narrow.Token)}, cmd, key)
+	return c.Sequencer.Do(c.r.Context(), sequencer.Actor{User: id.User(c.p.User), Token: c.token()}, cmd, key)
 }

@@ -4,10 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
@@ -21,8 +21,8 @@ func (c *call) accounts() (v1.Page[v1.Account], error) { return page(c.Reader.Ac
 func (c *call) account() (v1.Account, error) { return c.Reader.Account(c.p, c.path("name")) }
 
 func (c *call) createAccount(in v1.Account) (v1.Account, error) {
-	if in.Members != nil || in.Balance != nil || in.Usage != nil || in.Grants != nil {
-		return v1.Account{}, fault.Invalid("members", "members, balance, usage and grants aren't set here")
+	if in.Retired != nil || in.Members != nil || in.Balance != nil || in.Usage != nil || in.Grants != nil {
+		return v1.Account{}, fault.Invalid("members", "members, balance, usage, grants and retired aren't set here")
 	}
 	cmd := command.AccountPut{Create: true, Name: in.Name, Parent: in.Parent, Closed: &in.Closed}
 	if in.Billing != "" {
@@ -31,6 +31,13 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 	if in.Group != "" {
 		cmd.Group = &in.Group
 	}
+	if in.Weight != 0 {
+		cmd.Weight = &in.Weight
+	}
+	var err error
+	if cmd.Ends, err = given("ends", in.Ends); err != nil {
+		return v1.Account{}, err
+	}
 	if _, err := c.do(cmd); err != nil {
 		return v1.Account{}, err
 	}
@@ -38,23 +45,69 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 }
 
 func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
-	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed}); err != nil {
+	ends, err := changedEnd(in.Ends)
+	if err != nil {
+		return v1.Account{}, err
+	}
+	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed, Ends: ends, Weight: in.Weight}); err != nil {
 		return v1.Account{}, err
 	}
 	return c.Reader.Account(c.p, c.path("name"))
 }
 
-// memberRole is the body of a membership.
-type memberRole struct {
-	Role string `json:"role" doc:"viewer, member, manager or owner"`
+// changedEnd reads the end in a patch: a point in time, or never.
+func changedEnd(s *string) (*int64, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if *s == "never" {
+		return new(int64), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, *s)
+	if err != nil {
+		return nil, fault.Invalid("ends", "must be a time such as 2027-03-31T22:00:00Z, or never")
+	}
+	return given("ends", &t)
 }
 
-func (c *call) setMember(in memberRole) (v1.Member, error) {
+// given is a point in time that may be left out.
+func given(field string, t *time.Time) (*int64, error) {
+	if t == nil {
+		return nil, nil
+	}
+	n, err := moment(field, t)
+	return &n, err
+}
+
+func (c *call) moveAccount(in v1.MoveRequest) (v1.Moved, error) {
+	got, err := c.do(command.AccountMove{Name: c.path("name"), Under: in.Under, Dry: in.DryRun})
+	if err != nil {
+		return v1.Moved{}, err
+	}
+	moved, _ := got.Result.(command.Moved) // nothing is left to say when it was repeated
+	acc, err := c.Reader.Account(c.p, c.path("name"))
+	return v1.Moved{Account: acc, Jobs: moved.Jobs}, err
+}
+
+func (c *call) removeAccount() error {
+	expire, err := truth(c.r.URL.Query().Get("expire"), "expire")
+	if err != nil {
+		return err
+	}
+	_, err = c.do(command.AccountRemove{Name: c.path("name"), Expire: expire})
+	return err
+}
+
+func (c *call) setMember(in v1.MemberRequest) (v1.Member, error) {
 	account, user := c.path("name"), c.path("user")
-	if in.Role == "" {
+	ends, err := moment("ends", in.Ends)
+	if err != nil {
+		return v1.Member{}, err
+	}
+	if in.Role == "" && in.Weight == nil {
 		return v1.Member{}, fault.Invalid("role", "must be viewer, member, manager or owner")
 	}
-	if _, err := c.do(command.MemberPut{Account: account, User: user, Role: in.Role}); err != nil {
+	if _, err := c.do(command.MemberPut{Account: account, User: user, Role: in.Role, Ends: ends, Weight: in.Weight}); err != nil {
 		return v1.Member{}, err
 	}
 	return c.Reader.Member(c.p, account, user)
@@ -74,8 +127,8 @@ func (c *call) users() (v1.Page[v1.User], error) { return page(c.Reader.Users(c.
 func (c *call) user() (v1.User, error) { return c.Reader.User(c.p, c.path("name")) }
 
 func (c *call) createUser(in v1.User) (v1.User, error) {
-	if in.Accounts != nil || in.Warning != "" {
-		return v1.User{}, fault.Invalid("accounts", "accounts and warning aren't set here")
+	if in.Accounts != nil || in.Warning != "" || in.Retired != nil {
+		return v1.User{}, fault.Invalid("accounts", "accounts, warning and retired aren't set here")
 	}
 	cmd := command.UserPut{Create: true, Name: in.Name, UID: in.UID}
 	if in.Role != "" {
@@ -83,6 +136,10 @@ func (c *call) createUser(in v1.User) (v1.User, error) {
 	}
 	if in.Blocked {
 		cmd.Blocked = &in.Blocked
+	}
+	var err error
+	if cmd.Ends, err = given("ends", in.Ends); err != nil {
+		return v1.User{}, err
 	}
 	if cmd.UID == nil && tenancy.CheckName(in.Name) == nil {
 		who, known, err := c.person(in.Name)
@@ -114,6 +171,10 @@ func (c *call) person(name string) (Person, bool, error) {
 func (c *call) setUser(in v1.UserPatch) (v1.User, error) {
 	name := c.path("name")
 	cmd := command.UserPut{Name: name, Role: in.Role, Blocked: in.Blocked}
+	var err error
+	if cmd.Ends, err = changedEnd(in.Ends); err != nil {
+		return v1.User{}, err
+	}
 	if in.Rebind && tenancy.CheckName(name) == nil {
 		who, known, err := c.person(name)
 		if err != nil {
@@ -130,11 +191,25 @@ func (c *call) setUser(in v1.UserPatch) (v1.User, error) {
 	return c.Reader.User(c.p, name)
 }
 
+func (c *call) retireUser(in v1.RetireRequest) (v1.Retired, error) {
+	name := c.path("name")
+	got, err := c.do(command.UserRetire{Name: name, Stop: in.Stop})
+	if err != nil {
+		return v1.Retired{}, err
+	}
+	r, _ := got.Result.(command.Retired) // nothing is left to say when it was repeated
+	return v1.Retired{User: name, Jobs: r.Jobs, Tokens: r.Tokens, Members: r.Members}, nil
+}
+
 func (c *call) tokens() (v1.Page[v1.Token], error) { return page(c.Reader.Tokens(c.p, c.path("name"))) }
 
 func (c *call) createToken(in v1.TokenRequest) (v1.Token, error) {
-	if in.Name == "" || len(in.Name) > 64 || strings.ContainsFunc(in.Name, unicode.IsControl) {
+	if in.Name == "" || oneLine("name", in.Name) != nil {
 		return v1.Token{}, fault.Invalid("name", "say what the token is for, at most 64 bytes on one line")
+	}
+	scopes, err := scopesOf(in.Scopes)
+	if err != nil {
+		return v1.Token{}, err
 	}
 	expires, err := moment("expires", in.Expires)
 	if err != nil {
@@ -144,7 +219,7 @@ func (c *call) createToken(in v1.TokenRequest) (v1.Token, error) {
 	if err != nil {
 		return v1.Token{}, err
 	}
-	got, err := c.do(command.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires})
+	got, err := c.do(command.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires, Scopes: scopes, Account: in.Account})
 	if err != nil {
 		return v1.Token{}, err
 	}
@@ -165,8 +240,23 @@ func (c *call) revokeToken() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(command.TokenRevoke{User: c.path("name"), Token: id.Token(n)})
+	_, err = c.do(command.TokenRevoke{User: c.path("name"), Token: tokenID(n)})
 	return err
+}
+
+func tokenID(n int64) id.Token { return id.Token(n) }
+
+// scopesOf reads what a token is narrowed to; none is everything.
+func scopesOf(words []string) (access.Scope, error) {
+	var out access.Scope
+	for _, w := range words {
+		s, ok := access.ParseScope(w)
+		if !ok {
+			return 0, fault.Invalid("scopes", "must be of %s", strings.Join(access.ScopeNames(), ", "))
+		}
+		out |= s
+	}
+	return out, nil
 }
 
 // rowID reads the id of a row in a path.

@@ -32,8 +32,8 @@ type Sequencer interface {
 
 // Engine is what running jobs are looked into with.
 type Engine interface {
-	Logs(ctx context.Context, attempt engine.AttemptID, opts engine.LogOptions, w engine.LogWriter) error
-	Exec(ctx context.Context, attempt engine.AttemptID, req engine.ExecRequest) (exitCode int, err error)
+	Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error
+	Exec(ctx context.Context, step engine.StepID, req engine.ExecRequest) (exitCode int, err error)
 }
 
 // People resolves users as the machine does. Answers may be cached for seconds.
@@ -73,6 +73,7 @@ type Deps struct {
 	Reused func(user tenancy.User, now string)
 	// Random makes token secrets; nil: crypto/rand.
 	Random io.Reader
+	Login  Login
 }
 
 // Server answers requests. Make it with New.
@@ -83,7 +84,9 @@ type Server struct {
 	close    context.CancelFunc
 	requests atomic.Int64 // numbers requests, for the log
 	failures failures
+	guesses  *guesses
 	held     held
+	recheck  time.Duration // how often a request that goes on is looked at, whether it may
 }
 
 // New returns a Server.
@@ -103,7 +106,7 @@ func New(d Deps) (*Server, error) {
 	if d.Reused == nil {
 		d.Reused = func(tenancy.User, string) {}
 	}
-	s := &Server{Deps: d}
+	s := &Server{Deps: d, guesses: newGuesses(), recheck: 5 * time.Second}
 	s.closing, s.close = context.WithCancel(context.Background())
 	var err error
 	s.handler, err = s.routes()

@@ -16,31 +16,36 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), peopleOperations(), moneyOperations(), machineOperations(), catalogOperations())
+	return slices.Concat(jobOperations(), stepOperations(), loginOperations(), peopleOperations(), moneyOperations(), machineOperations(), reservationOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {
 	return []operation{
 		tell("quote", "POST /v1/quotes", "What a job would cost and when it would start", access.JobSubmit, ok, (*call).quote),
 		tell("submitJob", "POST /v1/jobs", "Submit a job", access.JobSubmit, created, (*call).submit),
-		ask("listJobs", "GET /v1/jobs", "Jobs that you may read, the newest first", access.JobSee, (*call).jobs,
+		pages("listJobs", "GET /v1/jobs", "Jobs that you may read, the newest first", access.JobSee, (*call).jobs,
 			param{"id", "only these, separated by commas, as are all the following"}, param{"account", "only these accounts'"},
 			param{"user", "names, or * for everybody's that you may read; by default your own"},
 			param{"state", "states; live (default) is all that haven't ended; or all"},
 			param{"name", "only jobs with one of these names"}, param{"partition", "only in these partitions"}, param{"qos", "only of these QoS"},
 			param{"node", "only those whose last attempt was on one of these nodes"},
 			param{"from", "only those that hadn't ended by then, RFC 3339"}, param{"to", "only those submitted before then, RFC 3339"},
-			limitParam(), cursorParam()),
+			param{"elements", "true: elements of arrays that have started, too"},
+			param{"view", "brief: only what a list shows; of the spec cpu, mem and gpu, no receipt, devices or limit, and eligible only of held ones"}),
 		ask("getJob", "GET /v1/jobs/{id}", "A job, or a refused request (R-7)", access.JobSee, (*call).job,
 			param{"wait", "running or ended: answer when the job has come so far"}, param{"timeout", "answer then in any case, e.g. 60s (default)"}),
 		ask("whyJob", "GET /v1/jobs/{id}/why", "Why a job is where it is, by the decision that starts jobs", access.JobSee, (*call).why),
 		tell("stopJob", "POST /v1/jobs/{id}/stop", "Stop a job", access.JobControl, ok, (*call).stop),
+		ask("holdJob", "POST /v1/jobs/{id}/hold", "Keep a waiting job from starting", access.JobControl, (*call).hold),
+		ask("releaseJob", "POST /v1/jobs/{id}/release", "Take a hold off a job", access.JobControl, (*call).release),
+		tell("requeueJob", "POST /v1/jobs/{id}/requeue", "Stop a running job and queue it again", access.JobControl, ok, (*call).requeue),
+		tell("prioritizeJob", "POST /v1/jobs/{id}/priority", "Fix a job's priority", access.JobRaise, ok, (*call).prioritize),
 		tell("cloneJob", "POST /v1/jobs/{id}/clone", "Submit a job or a refused request again, with changes", access.JobSubmit, created, (*call).clone),
 		stream("jobLogs", "GET /v1/jobs/{id}/logs", "A job's output, as frames", access.JobSee, logType, (*call).logs,
 			param{"follow", "true: go on until the job has ended"}, param{"tail", "only so many last lines"},
-			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}),
+			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}, param{"step", "a further step's, by its number"}),
 		stream("execJob", "GET /v1/jobs/{id}/exec", "Run a command in a running job (WebSocket)", access.JobEnter, "", (*call).exec,
-			param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
+			param{"step", "in a further step, by its number"}, param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
 		ask("listEvents", "GET /v1/events", "What happened, the oldest first", access.JobSee, (*call).events,
 			param{"after", "only with a greater seq"}, param{"job", "only of this job"}, limitParam()),
 		stream("streamEvents", "GET /v1/events/stream", "What happens, as it happens (WebSocket, an Event in each message)", access.JobSee, "", (*call).eventStream,
@@ -48,21 +53,39 @@ func jobOperations() []operation {
 	}
 }
 
+func loginOperations() []operation {
+	return []operation{
+		tell("login", "POST /v1/login", "Open a session by a password; its secret is in this answer only", access.NodeSee, created, (*call).login).open(),
+		drop("logout", "POST /v1/logout", "End the session that this is sent with", access.NodeSee, (*call).logout),
+		tell("setPassword", "PUT /v1/users/{name}/password", "Set or remove a password, and end the user's other sessions", access.TokenRun, ok, (*call).setPassword),
+		ask("listSessions", "GET /v1/users/{name}/sessions", "A user's open sessions", access.TokenRun, (*call).sessions),
+		drop("revokeSession", "DELETE /v1/users/{name}/sessions/{id}", "End a session", access.TokenRun, (*call).revokeSession),
+		drop("revokeSessions", "DELETE /v1/users/{name}/sessions", "End all of a user's sessions but the one that this is sent with", access.TokenRun, (*call).revokeSessions),
+	}
+}
+
 func peopleOperations() []operation {
 	return []operation{
 		ask("me", "GET /v1/me", "Who you are", access.NodeSee, (*call).me),
 		ask("listAccounts", "GET /v1/accounts", "Accounts that you may see", access.AccountSee, (*call).accounts),
-		tell("createAccount", "POST /v1/accounts", "Make an account", access.AccountRun, created, (*call).createAccount),
+		tell("createAccount", "POST /v1/accounts", "Make an account", access.AccountRun, created, (*call).createAccount).alsoBy(access.AccountMake),
 		ask("getAccount", "GET /v1/accounts/{name}", "An account with its members, use and grants", access.AccountSee, (*call).account),
 		tell("setAccount", "PATCH /v1/accounts/{name}", "Change an account", access.AccountRun, ok, (*call).setAccount),
+		tell("moveAccount", "POST /v1/accounts/{name}/move", "Put an account, with all below it, under another one", access.AccountMake, ok, (*call).moveAccount),
+		drop("removeAccount", "DELETE /v1/accounts/{name}", "Remove an account that nothing needs any more; its books stay", access.AccountMake, (*call).removeAccount).
+			with(param{"expire", "true: what is left of its grants goes with it"}),
 		tell("setMember", "PUT /v1/accounts/{name}/members/{user}", "Give a user a role in an account", access.AccountRun, ok, (*call).setMember),
 		drop("removeMember", "DELETE /v1/accounts/{name}/members/{user}", "Take a user out of an account", access.AccountRun, (*call).removeMember),
+		tell("importMembers", "POST /v1/accounts/{name}/import", "Make the members of an account those of a table, all or nothing", access.AccountRun, ok, (*call).importMembers),
 		ask("statement", "GET /v1/accounts/{name}/statement", "Where an account's money went", access.AccountRead, (*call).statement,
 			param{"period", "a month, 2026-11 (default: this one), or days, 2026-11-01..2026-11-15; UTC"}),
+		ask("fairShare", "GET /v1/fairshare", "The tree of shares as far as you may see it", access.NodeSee, (*call).fairShare,
+			param{"of", "only this account with what is below it, or only this user"}),
 		ask("listUsers", "GET /v1/users", "Users that you may see", access.UserSee, (*call).users),
 		tell("createUser", "POST /v1/users", "Make a user; without a uid, the one that the name has on this machine", access.UserRun, created, (*call).createUser),
 		ask("getUser", "GET /v1/users/{name}", "A user", access.UserSee, (*call).user),
 		tell("setUser", "PATCH /v1/users/{name}", "Change a user", access.UserRun, ok, (*call).setUser),
+		tell("retireUser", "POST /v1/users/{name}/retire", "Let a user go for good; what the user did stays in the books", access.UserRun, ok, (*call).retireUser),
 		ask("listTokens", "GET /v1/users/{name}/tokens", "A user's personal tokens, without their secrets", access.TokenRun, (*call).tokens),
 		tell("createToken", "POST /v1/users/{name}/tokens", "Make a personal token; its secret is in this answer only", access.TokenRun, created, (*call).createToken),
 		drop("revokeToken", "DELETE /v1/users/{name}/tokens/{id}", "End a token", access.TokenRun, (*call).revokeToken),
@@ -77,12 +100,17 @@ func moneyOperations() []operation {
 		ask("listPrices", "GET /v1/prices", "The price book", access.NodeSee, (*call).prices),
 		tell("setPrice", "POST /v1/prices", "Publish a version of the price book", access.PriceSet, created, (*call).setPrice),
 		ask("listLimits", "GET /v1/limits", "Limits with what is used of them", access.NodeSee, (*call).limits,
-			param{"account", "those that bind this account, its ancestors' among them"}, param{"user", "those that bind this user"}),
-		tell("setLimit", "POST /v1/limits", "Set a limit; the same scope and resource replace the one before", access.LimitSet, ok, (*call).setLimit),
+			param{"account", "those that bind this account, its ancestors' among them"}, param{"user", "those that bind this user; without an account, in all of his"},
+			param{"partition", "those that bind in this partition"}, param{"qos", "those that bind jobs of this QoS"}),
+		tell("setLimit", "POST /v1/limits", "Set a limit; the same scope, resource and period replace the one before. Nothing is stopped by it", access.LimitSet, ok, (*call).setLimit),
 		drop("removeLimit", "DELETE /v1/limits/{id}", "Remove a limit", access.LimitSet, (*call).removeLimit),
+		ask("listShares", "GET /v1/shares", "Accounts' shares of partitions with what is in use of them", access.NodeSee, (*call).shares,
+			param{"account", "those of this account, above and below it"}, param{"partition", "only in this partition"}),
+		tell("setShare", "POST /v1/shares", "Set an account's share of a partition; it replaces the one before. Nothing is stopped by it", access.LimitSet, ok, (*call).setShare),
+		drop("removeShare", "DELETE /v1/shares/{id}", "Remove a share", access.LimitSet, (*call).removeShare),
 		ask("verifyLedger", "GET /v1/ledger/verify", "Check the ledger against everything that was recorded", access.LedgerAll, (*call).verify),
-		ask("listTransfers", "GET /v1/ledger/transfers", "Postings, the oldest first", access.AccountRead, (*call).transfers,
-			param{"ledger", "only of this ledger account, e.g. grant:3"}, param{"job", "only of this job"}, limitParam(), cursorParam()),
+		pages("listTransfers", "GET /v1/ledger/transfers", "Postings, the oldest first", access.AccountRead, (*call).transfers,
+			param{"ledger", "only of this ledger account, e.g. grant:3"}, param{"job", "only of this job"}),
 	}
 }
 
@@ -96,6 +124,16 @@ func machineOperations() []operation {
 		ask("listMaintenance", "GET /v1/maintenance", "Maintenance windows that aren't over", access.NodeSee, (*call).maintenances),
 		tell("planMaintenance", "POST /v1/maintenance", "Plan a maintenance window", access.NodeRun, created, (*call).planMaintenance),
 		drop("cancelMaintenance", "DELETE /v1/maintenance/{id}", "Cancel a maintenance window", access.NodeRun, (*call).cancelMaintenance),
+	}
+}
+
+func reservationOperations() []operation {
+	return []operation{
+		ask("listReservations", "GET /v1/reservations", "Reservations that are for you, or that you may see", access.NodeSee, (*call).reservations),
+		ask("getReservation", "GET /v1/reservations/{name}", "A reservation with its windows", access.NodeSee, (*call).reservation),
+		tell("createReservation", "POST /v1/reservations", "Set resources aside for accounts and users over a window, or one that comes again", access.NodeRun, created, (*call).createReservation),
+		drop("cancelReservation", "DELETE /v1/reservations/{name}", "Cancel a reservation; jobs that wait in it end", access.NodeRun, (*call).cancelReservation).
+			with(param{"window", "only this window"}),
 	}
 }
 

@@ -16,10 +16,13 @@ type (
 	Refusal     int64
 	Grant       int64
 	Limit       int64
+	Share       int64
 	Price       int64
 	Token       int64
 	Transfer    int64
 	Maintenance int64
+	Reservation int64
+	Booking     int64
 )
 
 // Attempt names the n-th attempt of a job.
@@ -37,6 +40,47 @@ func (r Refusal) String() string { return fmt.Sprintf("R-%d", int64(r)) }
 func ParseJob(s string) (Job, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return Job(n), err == nil && n > 0
+}
+
+// elementBits is how many bits an index within an array has.
+const elementBits = 24
+
+// Element is a number for an element of an array that isn't a job yet: below zero,
+// where no job's is.
+func Element(array Job, index int64) Job { return -(array<<elementBits | Job(index)) }
+
+// Array is the array that such a number is of, and the index in it; ok is false for a
+// job's number.
+func (j Job) Array() (array Job, index int64, ok bool) {
+	if j >= 0 {
+		return j, 0, false
+	}
+	return -j >> elementBits, int64(-j & (1<<elementBits - 1)), true
+}
+
+// Name is how people call the job: 118, or 118_7 by an element's number.
+func (j Job) Name() string {
+	array, index, element := j.Array()
+	if element {
+		return fmt.Sprintf("%d_%d", array, index)
+	}
+	return strconv.FormatInt(int64(j), 10)
+}
+
+// Elements are the numbers that elements of an array have, from first to last.
+func Elements(array Job) (first, last Job) {
+	return Element(array, 1<<elementBits-1), Element(array, 0)
+}
+
+// ParseElement reads the name of an element, "118_7".
+func ParseElement(s string) (array Job, index int64, ok bool) {
+	whole, part, ok := strings.Cut(s, "_")
+	if !ok {
+		return 0, 0, false
+	}
+	array, ok = ParseJob(whole)
+	index, err := strconv.ParseInt(part, 10, 64)
+	return array, index, ok && err == nil && index >= 0 && index < 1<<elementBits
 }
 
 // ParseRefusal reads a refusal's id, "R-7".

@@ -87,6 +87,15 @@ func (p *Posting) Deposit(parts []Part, who Payer) []Change {
 	return out
 }
 
+// Hand moves parts of one job's deposit into another's.
+func (p *Posting) Hand(parts []Part, from, to Payer) []Change {
+	var out []Change
+	for _, part := range parts {
+		out = append(out, p.transfer(Deposit(from.Job, part.Source), Deposit(to.Job, part.Source), part.Amount, KindDeposit, to)...)
+	}
+	return out
+}
+
 // Charge moves amount out of a job's deposit to what its account has spent, parts
 // in order. left is what remains of each part. What the deposit lacks isn't
 // charged: it is returned as over, for the platform to bear.
@@ -98,6 +107,21 @@ func (p *Posting) Charge(parts []Part, amount money.Micros, who Payer) (out []Ch
 		left = append(left, Part{part.Source, part.Amount - take})
 	}
 	return out, left, amount
+}
+
+// Spend sets parts aside for what isn't a job, and charges them at once.
+func (p *Posting) Spend(parts []Part, who Payer) []Change {
+	out := p.Deposit(parts, who)
+	charge, _, _ := p.Charge(parts, sum(parts), who)
+	return append(out, charge...)
+}
+
+func sum(parts []Part) money.Micros {
+	var n money.Micros
+	for _, p := range parts {
+		n += p.Amount
+	}
+	return n
 }
 
 // Correct takes amount back out of what was charged, into the deposit: the span

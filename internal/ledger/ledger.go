@@ -85,7 +85,8 @@ type Grant struct {
 	Amount  money.Micros
 	Source  string
 	Start   int64 // ns
-	End     int64 // ns; 0: never ends
+	End     int64 // ns; 0: never ends. OwnEnd or, before that, its account's end
+	OwnEnd  int64 // ns; as it was given; 0: with the account
 	Subtree bool  // accounts below may spend it
 	By      id.User
 	Created int64
@@ -101,7 +102,8 @@ const RefundTail = int64(30 * 24 * 3600 * 1e9)
 // Cause says why a device-second was paid by whom.
 type Cause string
 
-// The causes of a tile. Only CauseUsed is the user's to pay.
+// The causes of a tile. CauseUsed is the user's to pay, CauseReserved the payer's of the
+// reservation, all else the platform's.
 const (
 	CauseUsed        Cause = "used"
 	CauseStarting    Cause = "starting" // assigned, the primary hasn't begun
@@ -112,10 +114,11 @@ const (
 	CauseMaintenance Cause = "maintenance"
 	CauseDown        Cause = "down" // node or device lost or unhealthy
 	CausePreempted   Cause = "preempted"
+	CauseReserved    Cause = "reserved" // set aside, and used by nobody
 )
 
-// Tile is a span of one device's time with one payer. Tiles of a device neither
-// overlap nor leave a gap from the moment it was first seen.
+// Tile is a span of time of a device, or of a part of one, with one payer. From the
+// moment a device was first seen, its tiles come to the whole device at every time.
 type Tile struct {
 	Device  string // UUID
 	Node    string
@@ -128,5 +131,5 @@ type Tile struct {
 	Attempt int32
 	Account id.Account // payer; 0: the platform
 	User    id.User
-	Posted  money.Micros // for platform tiles: what was posted to waste
+	Posted  money.Micros // for platform tiles: what was posted to waste; for reserved ones: what was charged
 }

@@ -16,7 +16,7 @@ type Change interface{ ledger() }
 type (
 	GrantSet struct{ Row Grant }
 	Posted   struct{ Row Transfer }
-	TileSet  struct{ Row Tile } // keyed by (Device, From); To set closes it
+	TileSet  struct{ Row Tile } // keyed by (Device, From, Job); To set closes it
 	// BalanceSet loads a balance summed by the store, and Counted the greatest
 	// transfer id; neither is ever the outcome of a decision.
 	BalanceSet struct {
@@ -32,10 +32,10 @@ func (TileSet) ledger()    {}
 func (BalanceSet) ledger() {}
 func (Counted) ledger()    {}
 
-// State is grants, balances and each device's open tile.
+// State is grants, balances and each device's open tiles.
 type State struct {
 	Grants   table.Table[id.Grant, Grant]
-	Tiles    table.Table[string, Tile] // the open tile by device
+	Tiles    table.Table[string, Tile] // the open ones by device, then job
 	balances table.Table[Account, money.Micros]
 	byOwner  table.Table[string, id.Grant]
 	last     id.Transfer
@@ -62,9 +62,9 @@ func (s *State) Fold(c Change) {
 		s.last = max(s.last, c.Transfer)
 	case TileSet:
 		if c.Row.To != 0 {
-			s.Tiles.Delete(c.Row.Device)
+			s.Tiles.Delete(tileKey(c.Row.Device, c.Row.Job))
 		} else {
-			s.Tiles.Set(c.Row.Device, c.Row)
+			s.Tiles.Set(tileKey(c.Row.Device, c.Row.Job), c.Row)
 		}
 	}
 }
@@ -78,6 +78,20 @@ func (s *State) add(a Account, d money.Micros) {
 		s.balances.Set(a, b)
 	}
 }
+
+// OpenTiles lists a device's open tiles: what no job has of it, then the jobs' by id.
+func (s *State) OpenTiles(device string) []Tile {
+	var out []Tile
+	for _, t := range s.Tiles.From(tileKey(device, 0)) {
+		if t.Device != device {
+			break
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func tileKey(device string, j id.Job) string { return device + "\x00" + table.Pair(int64(j), 0) }
 
 // NextTransfer is the id of the next transfer.
 func (s *State) NextTransfer() id.Transfer { return s.last + 1 }

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 
@@ -12,168 +13,321 @@ import (
 // Change is a row that this package's decisions put.
 type Change interface{ limits() }
 
-// LimitSet puts a limit's row; a removed one is forgotten.
-type LimitSet struct{ Row Limit }
+// The changes. A removed limit and a period that is over are forgotten.
+type (
+	LimitSet  struct{ Row Limit }
+	PeriodSet struct{ Row Period }
+)
 
-func (LimitSet) limits() {}
+func (LimitSet) limits()  {}
+func (PeriodSet) limits() {}
 
-// State is the limits, and the use that they bound. Use is derived from the jobs
-// that haven't ended.
+// State is the limits, and the use that they bound. Use at once is derived from the jobs
+// that haven't ended: it is kept by whom it belongs to, and once more for each scope
+// that has a limit, so that counting costs as much as there is to be compared. Use
+// per period is in rows.
 type State struct {
-	Limits  table.Table[id.Limit, Limit]
-	byScope table.Table[string, Limit] // scopeKey + resource
-	use     table.Table[string, Use]   // by scopeKey
-	models  table.Table[string, int64] // scopeKey + model
-	last    id.Limit
+	Limits    table.Table[id.Limit, Limit]
+	UserJobs  int64 // submitted jobs of a user who has no limit of his own; 0: any number
+	Zone      Zone
+	periods   table.Table[string, Period] // by limit and start
+	cells     table.Table[string, cell]
+	byScope   table.Table[string, scoped]
+	kinds     [1 << kindBits]int32 // scopes that have a limit, by kind
+	lastLimit id.Limit
 }
 
-// Use is what a scope has in use.
-type Use struct{ CPU, Mem, GPU, Running, Submitted int64 }
+// cell is the use of one Who.
+type cell struct {
+	who Who
+	use Demand
+}
+
+// scoped is the limits of one scope, by resource, and their use. What each user has
+// is in the cells alone.
+type scoped struct {
+	limits []Limit
+	use    Demand
+}
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
-	return State{Limits: s.Limits.Copy(), byScope: s.byScope.Copy(), use: s.use.Copy(), models: s.models.Copy(), last: s.last}
+	return State{
+		Limits: s.Limits.Copy(), UserJobs: s.UserJobs, Zone: s.Zone, periods: s.periods.Copy(), cells: s.cells.Copy(), byScope: s.byScope.Copy(), kinds: s.kinds, lastLimit: s.lastLimit,
+	}
 }
 
 // Fold puts a change's row.
 func (s *State) Fold(c Change) {
-	row := c.(LimitSet).Row
-	s.last = max(s.last, row.ID)
-	if old, ok := s.Limits.Get(row.ID); ok {
-		s.byScope.Delete(scopeKey(old.Scope) + string(old.Resource))
+	switch c := c.(type) {
+	case LimitSet:
+		s.put(c.Row)
+	case PeriodSet:
+		s.putPeriod(c.Row)
+	}
+}
+
+func (s *State) put(row Limit) {
+	s.lastLimit = max(s.lastLimit, row.ID)
+	if old, ok := s.Limits.Delete(row.ID); ok {
+		s.drop(old)
 	}
 	if row.Removed {
-		s.Limits.Delete(row.ID)
 		return
 	}
 	s.Limits.Set(row.ID, row)
-	s.byScope.Set(scopeKey(row.Scope)+string(row.Resource), row)
+	k := row.Scope.key()
+	sc, ok := s.byScope.Get(k)
+	if !ok {
+		s.kinds[row.Scope.kind()]++
+		if row.Scope.User != Each {
+			sc.use = s.sum(row.Scope)
+		}
+	}
+	i, _ := slices.BinarySearchFunc(sc.limits, row.key(), byKey)
+	sc.limits = slices.Insert(slices.Clone(sc.limits), i, row)
+	s.byScope.Set(k, sc)
+}
+
+func byKey(l Limit, k key) int {
+	return cmp.Or(cmp.Compare(l.Resource, k.resource), cmp.Compare(l.Per.Unit, k.per.Unit), cmp.Compare(l.Per.Span, k.per.Span))
+}
+
+// drop takes a limit out of its scope.
+func (s *State) drop(l Limit) {
+	k := l.Scope.key()
+	sc, _ := s.byScope.Get(k)
+	sc.limits = slices.DeleteFunc(slices.Clone(sc.limits), func(o Limit) bool { return o.ID == l.ID })
+	if len(sc.limits) > 0 {
+		s.byScope.Set(k, sc)
+		return
+	}
+	s.byScope.Delete(k)
+	s.kinds[l.Scope.kind()]--
 }
 
 // Next is the id of the next limit.
-func (s *State) Next() id.Limit { return s.last + 1 }
+func (s *State) Next() id.Limit { return s.lastLimit + 1 }
 
-// Find returns the limit on a resource of exactly this scope.
-func (s *State) Find(sc Scope, r Resource) (Limit, bool) {
-	return s.byScope.Get(scopeKey(sc) + string(r))
+// Find returns the limit on a resource, per such a period, of exactly this scope.
+func (s *State) Find(sc Scope, r Resource, per Per) (Limit, bool) {
+	row, _ := s.byScope.Get(sc.key())
+	if i, ok := slices.BinarySearchFunc(row.limits, key{r, per}, byKey); ok {
+		return row.limits[i], true
+	}
+	return Limit{}, false
 }
 
 // Who is whom a job counts for: the account with its ancestors (itself first),
-// the user, the partition.
+// the user, the partition, the QoS.
 type Who struct {
 	Path      []id.Account
 	User      id.User
 	Partition string
+	QoS       string
 }
 
-// scopes yields every scope that the use of w counts in.
-func (w Who) scopes(yield func(Scope)) {
-	for _, p := range [2]string{"", w.Partition} {
-		yield(Scope{Partition: p})
-		if w.User != 0 {
-			yield(Scope{User: w.User, Partition: p})
+// Within reports whether what w uses counts in sc.
+func (w Who) Within(sc Scope) bool {
+	return (sc.Account == 0 || slices.Contains(w.Path, sc.Account)) && (sc.User == 0 || sc.User == w.User || sc.User == Each && w.User != 0) &&
+		(sc.Partition == "" || sc.Partition == w.Partition) && (sc.QoS == "" || sc.QoS == w.QoS)
+}
+
+// key is the cell's: those of a user lie side by side.
+func (w Who) key() string {
+	k := make([]byte, 0, 8+len(w.Partition)+len(w.QoS)+2+8*len(w.Path))
+	k = binary.BigEndian.AppendUint64(k, uint64(w.User))
+	k = append(append(k, w.Partition...), 0)
+	k = append(append(k, w.QoS...), 0)
+	for _, a := range w.Path {
+		k = binary.BigEndian.AppendUint64(k, uint64(a))
+	}
+	return string(k)
+}
+
+// bounding yields the scopes that have limits and that the use of w counts in.
+func (s *State) bounding(w Who, yield func(key string, sc scoped)) {
+	if s.byScope.Len() == 0 {
+		return
+	}
+	visit := func(sc Scope) {
+		k := sc.key()
+		if row, ok := s.byScope.Get(k); ok {
+			yield(k, row)
 		}
-		for _, a := range w.Path {
-			yield(Scope{Account: a, Partition: p})
-			if w.User != 0 {
-				yield(Scope{Account: a, User: w.User, Partition: p})
+	}
+	for kind, n := range s.kinds {
+		sc, ok := w.scope(kind)
+		switch {
+		case n == 0 || !ok:
+		case kind&ofAccount == 0:
+			visit(sc)
+		default:
+			for _, sc.Account = range w.Path {
+				visit(sc)
 			}
-		}
-		if w.Partition == "" {
-			return
 		}
 	}
 }
 
 // Count adds d, or with sign -1 takes it away, in every scope of w.
 func (s *State) Count(w Who, d Demand, sign int64) {
-	if d.zero() {
+	if d.Zero() {
 		return
 	}
-	w.scopes(func(sc Scope) {
-		k := scopeKey(sc)
-		u, _ := s.use.Get(k)
-		u = Use{u.CPU + sign*d.CPU, u.Mem + sign*d.Mem, u.GPU + sign*d.GPU, u.Running + sign*d.Running, u.Submitted + sign*d.Submitted}
-		if u == (Use{}) {
-			s.use.Delete(k)
-		} else {
-			s.use.Set(k, u)
-		}
-		for _, m := range d.Models {
-			n, _ := s.models.Get(k + m.Model)
-			if n += sign * m.Count; n == 0 {
-				s.models.Delete(k + m.Model)
-			} else {
-				s.models.Set(k+m.Model, n)
-			}
+	k := w.key()
+	c, ok := s.cells.Get(k)
+	if !ok {
+		c.who = w
+	}
+	if c.use = c.use.Plus(d, sign); c.use.Zero() {
+		s.cells.Delete(k)
+	} else {
+		s.cells.Set(k, c)
+	}
+	s.bounding(w, func(k string, sc scoped) {
+		if sc.limits[0].Scope.User != Each {
+			sc.use = sc.use.Plus(d, sign)
+			s.byScope.Set(k, sc)
 		}
 	})
 }
 
-func (d Demand) zero() bool {
-	return d.CPU == 0 && d.Mem == 0 && d.GPU == 0 && d.Running == 0 && d.Submitted == 0
+// sum adds up the use of a scope.
+func (s *State) sum(sc Scope) Demand {
+	var d Demand
+	for _, c := range s.cells.All() {
+		if c.who.Within(sc) {
+			d = d.Plus(c.use, +1)
+		}
+	}
+	return d
 }
 
-// Used returns what a scope has in use of a resource.
+// Used returns what a scope has in use of a resource that is counted at once.
 func (s *State) Used(sc Scope, r Resource) int64 {
-	u, _ := s.use.Get(scopeKey(sc))
-	switch r {
-	case CPU:
-		return u.CPU
-	case Mem:
-		return u.Mem
-	case GPU:
-		return u.GPU
-	case Running:
-		return u.Running
-	case Submitted:
-		return u.Submitted
+	if row, ok := s.byScope.Get(sc.key()); ok {
+		return row.use.of(r)
 	}
-	if m, ok := r.Model(); ok {
-		n, _ := s.models.Get(scopeKey(sc) + m)
-		return n
-	}
-	return 0
+	return s.sum(sc).of(r)
 }
 
-// asked lists what a demand asks of each bounded resource; wall is per job.
-func (d Demand) asked(wall int64) []ask {
-	all := []ask{{CPU, d.CPU}, {Mem, d.Mem}, {GPU, d.GPU}, {Running, d.Running}, {Submitted, d.Submitted}, {Time, wall}}
-	for _, m := range d.Models {
-		all = append(all, ask{Devices(m.Model), m.Count})
+// Users lists what each user has in use of a resource within a scope, by id.
+func (s *State) Users(sc Scope, r Resource) []UserUse {
+	var out []UserUse
+	for _, c := range s.cells.All() {
+		n := c.use.of(r)
+		if n == 0 || !c.who.Within(sc) {
+			continue
+		}
+		if last := len(out) - 1; last >= 0 && out[last].User == c.who.User {
+			out[last].Used += n
+		} else {
+			out = append(out, UserUse{c.who.User, n})
+		}
 	}
-	return slices.DeleteFunc(all, func(a ask) bool { return a.amount == 0 })
+	return out
 }
 
-type ask struct {
-	resource Resource
-	amount   int64
+// UserUse is what a user has in use.
+type UserUse struct {
+	User id.User
+	Used int64
 }
 
-// Check returns every bound that d (and wall, in ns, for the job itself) would
-// pass, the tightest first: those that no waiting cures, then by the smallest
-// part of what is asked that would still fit.
-func (s *State) Check(w Who, d Demand, wall int64) []Violation {
-	if s.byScope.Len() == 0 {
-		return nil
-	}
+// Check returns every bound that a would pass, the tightest first: those that no
+// waiting cures, then by the smallest part of what is asked that would still fit.
+func (s *State) Check(w Who, a Ask) []Violation {
 	var out []Violation
-	asks := d.asked(wall)
-	w.scopes(func(sc Scope) {
-		for _, a := range asks {
-			l, ok := s.Find(sc, a.resource)
-			if !ok {
-				continue
-			}
-			used := s.Used(sc, a.resource)
-			if a.amount > l.Max || used > l.Max-a.amount {
-				out = append(out, Violation{Limit: l, Used: used, Asked: a.amount, Never: a.amount > l.Max})
+	check := func(b Bound, n int64) {
+		if n > b.Max || b.Used > b.Max-n {
+			out = append(out, Violation{Bound: b, Asked: n, Never: n > b.Most()})
+		}
+	}
+	s.bounding(w, func(_ string, sc scoped) {
+		for _, l := range sc.limits {
+			n := a.Of(l.Resource)
+			if b, binds := s.bound(sc, l, w.User, a.Now); n > 0 && binds {
+				check(b, n)
 			}
 		}
 	})
+	if a.Submitted > 0 {
+		if b, ok := s.Preset(w.User); ok {
+			check(b, a.Submitted)
+		}
+	}
 	slices.SortStableFunc(out, tighter)
 	return out
 }
+
+// bound is a limit of a scope with what is used of it. Of one for each user it is what
+// u uses, and not ok if u has a limit of his own.
+func (s *State) bound(sc scoped, l Limit, u id.User, now int64) (b Bound, ok bool) {
+	if l.Scope.User == Each {
+		l.Scope.User = u
+		if _, own := s.Find(l.Scope, l.Resource, l.Per); own || u == 0 {
+			return Bound{}, false
+		}
+		sc.use = s.ofUser(u, l.Scope)
+	}
+	switch {
+	case l.Resource.Hours():
+		return s.hoursOf(l, now), true
+	case l.Resource.PerJob():
+		return Bound{Limit: l, Max: l.Max}, true
+	}
+	return Bound{Limit: l, Max: l.Max, Used: sc.use.of(l.Resource)}, true
+}
+
+// ofUser adds up what a user has in use in a scope.
+func (s *State) ofUser(u id.User, sc Scope) Demand {
+	var d Demand
+	for _, c := range s.cells.From(Who{User: u}.prefix()) {
+		if c.who.User != u {
+			break
+		}
+		if c.who.Within(sc) {
+			d = d.Plus(c.use, +1)
+		}
+	}
+	return d
+}
+
+// BoundOf is a limit with what is used of it now; of one for each user, by whoever
+// uses most.
+func (s *State) BoundOf(l Limit, now int64) Bound {
+	if l.Scope.User == Each {
+		b := Bound{Limit: l, Max: l.Max}
+		for _, u := range s.Users(l.Scope, l.Resource) {
+			b.Used = max(b.Used, u.Used)
+		}
+		return b
+	}
+	b, _ := s.BoundFor(l, 0, now)
+	return b
+}
+
+// BoundFor is a limit as it binds a user; not ok if he has one of his own instead.
+func (s *State) BoundFor(l Limit, u id.User, now int64) (b Bound, ok bool) {
+	sc, _ := s.byScope.Get(l.Scope.key())
+	return s.bound(sc, l, u, now)
+}
+
+// Preset is the bound on a user's submitted jobs where no limit says otherwise.
+func (s *State) Preset(u id.User) (Bound, bool) {
+	sc := Scope{User: u}
+	_, own := s.Find(sc, Submitted, Per{})
+	_, each := s.Find(Scope{User: Each}, Submitted, Per{})
+	if own || each || s.UserJobs == 0 || u == 0 {
+		return Bound{}, false
+	}
+	l := Limit{Scope: sc, Resource: Submitted, Max: s.UserJobs}
+	return Bound{Limit: l, Max: l.Max, Used: s.ofUser(u, sc).Submitted}, true
+}
+
+// prefix is what the keys of all cells of a user begin with.
+func (w Who) prefix() string { return w.key()[:8] }
 
 func tighter(a, b Violation) int {
 	if a.Never != b.Never {
@@ -183,10 +337,8 @@ func tighter(a, b Violation) int {
 		return 1
 	}
 	// headroom a / asked a  against  headroom b / asked b, without division
-	return cmp.Or(cmpRatio(a.headroom(), a.Asked, b.headroom(), b.Asked), cmp.Compare(a.Limit.ID, b.Limit.ID))
+	return cmp.Or(cmpRatio(a.Left(), a.Asked, b.Left(), b.Asked), cmp.Compare(a.Limit.ID, b.Limit.ID))
 }
-
-func (v Violation) headroom() int64 { return max(v.Limit.Max-v.Used, 0) }
 
 func cmpRatio(n1, d1, n2, d2 int64) int {
 	h1, l1 := bits.Mul64(uint64(n1), uint64(d2))
@@ -194,37 +346,75 @@ func cmpRatio(n1, d1, n2, d2 int64) int {
 	return cmp.Or(cmp.Compare(h1, h2), cmp.Compare(l1, l2))
 }
 
-// Bound is a limit with what is used of it.
-type Bound struct {
-	Limit Limit
-	Used  int64
-}
-
-// Effective returns every limit that bounds w, with its use, in the order in which
-// scopes widen.
-func (s *State) Effective(w Who) []Bound {
+// Effective returns every limit that bounds w, with its use now, by scope.
+func (s *State) Effective(w Who, now int64) []Bound {
 	var out []Bound
-	w.scopes(func(sc Scope) {
-		k := scopeKey(sc)
-		for key, l := range s.byScope.From(k) {
-			if len(key) < len(k) || key[:len(k)] != k {
-				break
+	s.bounding(w, func(_ string, sc scoped) {
+		for _, l := range sc.limits {
+			if b, ok := s.bound(sc, l, w.User, now); ok {
+				out = append(out, b)
 			}
-			out = append(out, Bound{l, s.Used(sc, l.Resource)})
 		}
 	})
+	if b, ok := s.Preset(w.User); ok {
+		out = append(out, b)
+	}
 	return out
 }
 
-// scopeKey is fixed-width ids, then the partition and a separator that no
-// partition's name holds.
-func scopeKey(s Scope) string {
-	k := make([]byte, 0, 17+len(s.Partition))
-	for i := 7; i >= 0; i-- {
-		k = append(k, byte(s.Account>>(8*i)))
+// What a scope names: its kind.
+const (
+	ofAccount = 1 << iota
+	ofUser
+	ofEach
+	ofPartition
+	ofQoS
+	kindBits = iota
+)
+
+func (sc Scope) kind() int {
+	k := 0
+	if sc.Account != 0 {
+		k |= ofAccount
 	}
-	for i := 7; i >= 0; i-- {
-		k = append(k, byte(s.User>>(8*i)))
+	switch {
+	case sc.User == Each:
+		k |= ofEach
+	case sc.User != 0:
+		k |= ofUser
 	}
-	return string(append(append(k, s.Partition...), 0))
+	if sc.Partition != "" {
+		k |= ofPartition
+	}
+	if sc.QoS != "" {
+		k |= ofQoS
+	}
+	return k
+}
+
+// scope is the scope of w of some kind, but for its account; not ok if w doesn't
+// say enough to be in one.
+func (w Who) scope(kind int) (sc Scope, ok bool) {
+	if kind&ofUser != 0 {
+		sc.User = w.User
+	}
+	if kind&ofEach != 0 {
+		sc.User = Each
+	}
+	if kind&ofPartition != 0 {
+		sc.Partition = w.Partition
+	}
+	if kind&ofQoS != 0 {
+		sc.QoS = w.QoS
+	}
+	return sc, sc.kind() == kind&^ofAccount
+}
+
+// key is fixed-width ids, then the names, each with a separator that no name holds.
+func (sc Scope) key() string {
+	k := make([]byte, 0, 18+len(sc.Partition)+len(sc.QoS))
+	k = binary.BigEndian.AppendUint64(k, uint64(sc.Account))
+	k = binary.BigEndian.AppendUint64(k, uint64(sc.User))
+	k = append(append(k, sc.Partition...), 0)
+	return string(append(k, sc.QoS...))
 }

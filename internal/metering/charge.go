@@ -4,10 +4,12 @@
 package metering
 
 import (
+	"math"
 	"slices"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/tenancy"
@@ -43,6 +45,13 @@ func Forgiven(a workload.Attempt) (ledger.Cause, bool) {
 		return ledger.CausePreempted, true
 	}
 	return "", false
+}
+
+// Counted is what the current attempt of j counts for fair share: the time that its
+// user pays for, whatever he pays.
+func Counted(j *workload.Job) fairshare.Run {
+	from, to := Billable(j.Attempt, j.Spec.Grace, math.MaxInt64)
+	return fairshare.Run{Rate: j.Attempt.Rate, From: from, Until: to}
 }
 
 // UseOf is what an attempt is charged for.
@@ -176,6 +185,26 @@ func Refund(p *ledger.Posting, led *ledger.State, j *workload.Job, cause ledger.
 	j.Charged -= j.Attempt.Posted
 	j.Attempt.Posted = 0
 	return p.Refund(led, back, cause, payer(j))
+}
+
+// Hand gives an element that starts its share of its array's deposit. Both are the
+// caller's own copies.
+func Hand(p *ledger.Posting, array, e *workload.Job) []ledger.Change {
+	array.Take(e.Sources)
+	moved := *array.Array
+	moved.Moved += Left(e)
+	array.Array = &moved
+	return p.Hand(parts(e), payer(array), payer(e))
+}
+
+// GiveBack returns a share of j's deposit.
+func GiveBack(p *ledger.Posting, led *ledger.State, j *workload.Job, share []workload.Part) []ledger.Change {
+	part := *j
+	part.Sources = share
+	out := p.Return(led, parts(&part), payer(j))
+	j.Take(share)
+	j.Returned += Left(&part)
+	return out
 }
 
 // Close returns what is left of j's deposit.

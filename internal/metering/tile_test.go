@@ -1,11 +1,14 @@
 package metering_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/money"
@@ -40,29 +43,35 @@ func (y *yard) retile(t fataler, b metering.Boundary) {
 	for _, c := range changes {
 		y.Ledger.Fold(c)
 		if set, ok := c.(ledger.TileSet); ok {
-			if n := len(y.tiles); n > 0 && y.tiles[n-1].From == set.Row.From {
-				y.tiles[n-1] = set.Row // rows are keyed by device and begin
-			} else {
+			i := slices.IndexFunc(y.tiles, func(t ledger.Tile) bool { return t.From == set.Row.From && t.Job == set.Row.Job })
+			if i < 0 {
 				y.tiles = append(y.tiles, set.Row)
+			} else {
+				y.tiles[i] = set.Row // rows are keyed by device, begin and job
 			}
 		}
 	}
 }
 
 // hold gives the device to job 1, run says since when its primary runs.
-func (y *yard) hold(started int64) {
-	j := &workload.Job{ID: 1, User: 5, Account: 3, State: workload.Starting, Spec: workload.Spec{Time: hour, Grace: hour / 2}}
+func (y *yard) hold(started int64) { y.holdPart(1, 0, started) }
+
+// holdPart gives a job a part of the device.
+func (y *yard) holdPart(jid id.Job, part, started int64) {
+	j := &workload.Job{ID: jid, User: 5, Account: 3, State: workload.Starting, Spec: workload.Spec{Time: hour, Grace: hour / 2}}
 	j.Attempt = workload.Attempt{N: 1, Node: "n", Devices: []string{"d"}, Started: started, Until: started + hour}
 	if started != 0 {
 		j.State = workload.Running
 	}
 	y.Jobs.Fold(workload.JobSet{Row: j})
-	y.Places.Hold(placement.Hold{Job: 1, Node: "n", Devices: []string{"d"}, From: y.Now, Until: y.Now + 2*hour})
+	y.Places.Hold(placement.Hold{Job: jid, Node: "n", Devices: []string{"d"}, Part: part, From: y.Now, Until: y.Now + 2*hour})
 }
 
-func (y *yard) release() {
-	y.Places.Release(1)
-	if j, ok := y.Jobs.Jobs.Get(1); ok {
+func (y *yard) release() { y.releaseJob(1) }
+
+func (y *yard) releaseJob(jid id.Job) {
+	y.Places.Release(jid)
+	if j, ok := y.Jobs.Jobs.Get(jid); ok {
 		over := *j
 		over.State = workload.Ended
 		y.Jobs.Fold(workload.JobSet{Row: &over})
@@ -74,15 +83,15 @@ func (y *yard) causes() map[ledger.Cause]int64 {
 	out := map[ledger.Cause]int64{}
 	for _, t := range y.tiles {
 		if t.To != 0 && t.To > t.From {
-			out[t.Cause] += t.To - t.From
+			out[t.Cause] += (t.To - t.From) / 1000 * t.Milli
 		}
 	}
 	return out
 }
 
 // Whatever happens to a device, and whenever it is said to have happened: its
-// tiles follow each other without gap or overlap, one open at the end, and what
-// the platform bears is posted to the cause.
+// tiles come to all of it at every time since it was first seen, and what the platform
+// bears is posted to the cause.
 func TestRetileTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := newYard()
@@ -103,20 +112,27 @@ func TestRetileTiles(t *testing.T) {
 func (y *yard) step(t *rapid.T) metering.Boundary {
 	n, _ := y.Places.Nodes.Get("n")
 	d, _ := y.Places.Devices.Get("d")
+	jid := id.Job(rapid.IntRange(1, 3).Draw(t, "job"))
+	held := slices.ContainsFunc(y.Places.Shares("d"), func(s placement.Share) bool { return s.Job == jid })
 	switch rapid.IntRange(0, 6).Draw(t, "what") {
-	case 0:
-		y.hold(0)
-	case 1:
-		y.hold(y.Now)
+	case 0, 1:
+		started := y.Now * int64(rapid.IntRange(0, 1).Draw(t, "runs"))
+		part := rapid.SampledFrom([]int64{0, 100, 300, 500, 700}).Draw(t, "part")
+		if h, ok := y.Places.Holds.Get(jid); ok {
+			part = h.Part // it starts to run
+		} else if y.Places.InUse("d") > 1000-cmp.Or(part, 1000) {
+			break
+		}
+		y.holdPart(jid, part, started)
+		return metering.Boundary{Job: jid}
 	case 2:
-		_, held := y.Places.Holder("d")
-		y.release()
+		y.releaseJob(jid)
 		if held && rapid.Bool().Draw(t, "limit known") {
-			return metering.Boundary{Limit: rapid.Int64Range(1, y.Now+hour).Draw(t, "limit"), Began: rapid.Int64Range(0, y.Now).Draw(t, "began"), Payer: ledger.Payer{Account: 3, User: 5}}
+			return metering.Boundary{Job: jid, Limit: rapid.Int64Range(1, y.Now+hour).Draw(t, "limit"), Began: rapid.Int64Range(0, y.Now).Draw(t, "began"), Payer: ledger.Payer{Account: 3, User: 5}}
 		}
 	case 3:
-		y.release()
-		return metering.Boundary{As: ledger.CauseDown}
+		y.releaseJob(jid)
+		return metering.Boundary{Job: jid, As: ledger.CauseDown}
 	case 4:
 		n.Drained = !n.Drained
 		y.Places.Fold(placement.NodeSet{Row: n})
@@ -134,10 +150,20 @@ func (y *yard) step(t *rapid.T) metering.Boundary {
 
 func (y *yard) check(t *rapid.T) {
 	posted := map[ledger.Cause]money.Micros{}
-	for i, tile := range y.tiles {
-		last := i == len(y.tiles)-1
-		if (tile.To == 0) != last || !last && (tile.To != y.tiles[i+1].From || tile.To < tile.From) {
-			t.Fatalf("tile %d of %+v", i, y.tiles)
+	for _, edge := range y.tiles {
+		var sum int64
+		for _, tile := range y.tiles {
+			if tile.From <= edge.From && (tile.To == 0 || tile.To > edge.From) {
+				sum += tile.Milli
+			}
+		}
+		if sum != 1000 {
+			t.Fatalf("%d of the device at %d in %+v", sum, edge.From, y.tiles)
+		}
+	}
+	for _, tile := range y.tiles {
+		if tile.To != 0 && tile.To < tile.From || tile.Milli <= 0 || (tile.To == 0) != slices.Contains(y.Ledger.OpenTiles("d"), tile) {
+			t.Fatalf("%+v in %+v", tile, y.tiles)
 		}
 		if tile.Account != 0 && tile.Cause != ledger.CauseUsed || tile.Account != 0 && tile.Posted != 0 {
 			t.Fatalf("somebody pays for %+v", tile)
@@ -159,7 +185,7 @@ func (y *yard) check(t *rapid.T) {
 func TestWhoPays(t *testing.T) {
 	tests := map[string]struct {
 		live func(*testing.T, *yard)
-		want map[ledger.Cause]int64 // hours
+		want map[ledger.Cause]int64 // tenths of an hour
 	}{
 		"idle, then drained, then in maintenance": {
 			func(t *testing.T, y *yard) {
@@ -170,7 +196,7 @@ func TestWhoPays(t *testing.T) {
 				})
 				y.at(t, 9, func() {})
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 3, ledger.CauseDrained: 3, ledger.CauseMaintenance: 3},
+			map[ledger.Cause]int64{ledger.CauseIdle: 30, ledger.CauseDrained: 30, ledger.CauseMaintenance: 30},
 		},
 		"a pull isn't the user's": {
 			func(t *testing.T, y *yard) {
@@ -178,28 +204,38 @@ func TestWhoPays(t *testing.T) {
 				y.at(t, 3, func() { y.hold(3 * hour) })
 				y.at(t, 4, y.release)
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 2, ledger.CauseStarting: 1, ledger.CauseUsed: 1},
+			map[ledger.Cause]int64{ledger.CauseIdle: 20, ledger.CauseStarting: 10, ledger.CauseUsed: 10},
 		},
 		"the end comes late": {
 			func(t *testing.T, y *yard) {
 				y.at(t, 2, func() { y.hold(2 * hour) })
 				y.at(t, 6, func() { y.release() }, metering.Boundary{Limit: 3 * hour})
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 2, ledger.CauseUsed: 1, ledger.CauseEnding: 3},
+			map[ledger.Cause]int64{ledger.CauseIdle: 20, ledger.CauseUsed: 10, ledger.CauseEnding: 30},
 		},
 		"the start is learned with the end": {
 			func(t *testing.T, y *yard) {
 				y.at(t, 2, func() { y.hold(0) })
 				y.at(t, 6, y.release, metering.Boundary{Began: 3 * hour, Payer: ledger.Payer{Account: 3, User: 5}, Limit: 5 * hour})
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 2, ledger.CauseStarting: 1, ledger.CauseUsed: 2, ledger.CauseEnding: 1},
+			map[ledger.Cause]int64{ledger.CauseIdle: 20, ledger.CauseStarting: 10, ledger.CauseUsed: 20, ledger.CauseEnding: 10},
 		},
 		"the platform lost it": {
 			func(t *testing.T, y *yard) {
 				y.at(t, 2, func() { y.hold(2 * hour) })
 				y.at(t, 6, y.release, metering.Boundary{As: ledger.CauseDown})
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 2, ledger.CauseDown: 4},
+			map[ledger.Cause]int64{ledger.CauseIdle: 20, ledger.CauseDown: 40},
+		},
+		"half of it, beside another's third": {
+			func(t *testing.T, y *yard) {
+				y.at(t, 2, func() { y.holdPart(1, 500, 2*hour) })
+				y.at(t, 3, func() { y.holdPart(2, 300, 3*hour) })
+				y.at(t, 6, func() { y.releaseJob(1) }, metering.Boundary{Job: 1, At: 4 * hour})
+				y.at(t, 7, func() { y.releaseJob(2) })
+				y.at(t, 8, func() { y.hold(8 * hour) })
+			},
+			map[ledger.Cause]int64{ledger.CauseIdle: 48, ledger.CauseUsed: 22, ledger.CauseEnding: 10},
 		},
 		"somebody else's process": {
 			func(t *testing.T, y *yard) {
@@ -209,7 +245,7 @@ func TestWhoPays(t *testing.T) {
 				d.Gone = true
 				y.at(t, 7, func() { y.Places.Fold(placement.DeviceSet{Row: d}) })
 			},
-			map[ledger.Cause]int64{ledger.CauseIdle: 2, ledger.CauseForeign: 5},
+			map[ledger.Cause]int64{ledger.CauseIdle: 20, ledger.CauseForeign: 50},
 		},
 	}
 	for name, tt := range tests {
@@ -218,9 +254,9 @@ func TestWhoPays(t *testing.T) {
 			y.at(t, 0, func() {})
 			tt.live(t, y)
 			got := y.causes()
-			for cause, hours := range tt.want {
-				if got[cause] != hours*hour {
-					t.Errorf("%s: %d ns, want %d hours", cause, got[cause], hours)
+			for cause, tenths := range tt.want {
+				if got[cause] != tenths*hour/10 {
+					t.Errorf("%s: %d ns, want %d tenths of an hour", cause, got[cause], tenths)
 				}
 				delete(got, cause)
 			}

@@ -39,6 +39,15 @@ func (m Micros) Add(n Micros) (Micros, error) {
 	return Micros(v), nil
 }
 
+// Times is n × m or ErrRange.
+func (m Micros) Times(n int64) (Micros, error) {
+	v, err := quantity.Mul(int64(m), n)
+	if err != nil {
+		return 0, ErrRange
+	}
+	return Micros(v), nil
+}
+
 // Rate is a price in micro-credits per hour of one unit (core, GiB, device).
 type Rate int64
 

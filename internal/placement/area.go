@@ -28,6 +28,12 @@ func (a area) minus(b area) area {
 	return area{hi, lo}
 }
 
+// times is a × n; n isn't negative.
+func (a area) times(n int64) area {
+	hi, lo := bits.Mul64(a.lo, uint64(n))
+	return area{hi + a.hi*uint64(n), lo}
+}
+
 // orZero is a, or zero if that is negative.
 func (a area) orZero() area {
 	if int64(a.hi) < 0 {

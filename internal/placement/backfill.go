@@ -7,7 +7,7 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-// backfill starts what fits now of the jobs that have no reservation. A pass only
+// backfill starts what fits now of the jobs that have no slot. A pass only
 // ever takes from the timeline, so a shape that fails once fails for good, and so
 // does every shape that covers it.
 func (p *planner) backfill() {
@@ -16,8 +16,8 @@ func (p *planner) backfill() {
 	}
 	looks := 0
 	for l, j := range p.deeper() {
-		sh := p.shape(j)
-		if slices.ContainsFunc(l.failed, sh.covers) || p.isBarred(j, sh) {
+		sh, ok := p.shape(j)
+		if !ok || slices.ContainsFunc(l.failed, sh.covers) || p.isBarred(j, sh) || j.Expired(p.in.Now) {
 			continue
 		}
 		if looks++; p.in.Budget > 0 && looks > p.in.Budget {
@@ -29,7 +29,7 @@ func (p *planner) backfill() {
 	}
 }
 
-// fitsNow finds a node with room for sh beside all reservations.
+// fitsNow finds a node with room for sh beside all slots.
 func (p *planner) fitsNow(l *lane, sh Shape) (*track, bool) {
 	if at, known := l.found[sh]; known {
 		// What has started since has, if anything, made it a closer fit.

@@ -16,7 +16,7 @@ import (
 func twenty() []Shape {
 	var out []Shape
 	for i := range int64(20) {
-		out = append(out, Shape{CPU: (1 + i%4) * core, Mem: (1 + i%5) * gib, GPU: 1 + i%8, Model: "a100", Wall: (1 + i) * hour})
+		out = append(out, Shape{CPU: (1 + i%4) * core, Mem: (1 + i%5) * gib, GPU: (1 + i%8) * 1000, Model: "a100", Wall: (1 + i) * hour})
 	}
 	return out
 }
@@ -92,7 +92,7 @@ func BenchmarkEstimate(b *testing.B) {
 	for _, size := range sizes {
 		s := occupied(size.nodes, size.devices)
 		for _, j := range w.Jobs.All() {
-			s.Backlog.Add(j.LaneOf().Key(), ShapeOf(j.Demand()))
+			s.Backlog.Add(j.LaneOf().Key(), ShapeOf(j.Demand()), 1)
 		}
 		for _, position := range []int64{99, 50_000} {
 			b.Run(fmt.Sprintf("nodes=%d/ahead=%d", size.nodes, position), func(b *testing.B) {

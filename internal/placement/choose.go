@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/quantity"
 )
 
 // choose picks devices for sh out of the free ones of a node, which are in index
@@ -16,16 +17,39 @@ func choose(free []Device, sh Shape) ([]Device, bool) {
 	var models []catalog.ModelCount
 	for _, d := range free {
 		if catalog.Allows(sh.Model, d.Model) {
-			models = count(models, d.Model, 1)
+			models = count(models, d.Model, quantity.Device)
 		}
 	}
 	var out []Device
 	for _, m := range split(models, sh) {
 		of := slices.DeleteFunc(slices.Clone(free), func(d Device) bool { return d.Model != m.Model })
-		out = append(out, adjacent(of, int(m.Count))...)
+		out = append(out, adjacent(of, int(m.Count/quantity.Device))...)
 	}
 	slices.SortFunc(out, byIndex)
-	return out, int64(len(out)) == sh.GPU
+	return out, int64(len(out))*quantity.Device == sh.GPU
+}
+
+// choosePart picks the device for sh, a part: of those that are shared already the one
+// with the least left over, else a whole one. left is what is then free of it.
+func (s *State) choosePart(node string, sh Shape) (d Device, left int64, opens, ok bool) {
+	left = quantity.Device
+	for on := range s.devicesOn(node) {
+		free := quantity.Device - s.InUse(on.UUID)
+		if free == quantity.Device || free < sh.GPU || !on.Usable() || !catalog.Allows(sh.Model, on.Model) {
+			continue
+		}
+		if over := free - sh.Of(on.Model); over >= 0 && over < left {
+			d, left, ok = on, over, true
+		}
+	}
+	if ok {
+		return d, left, false, true
+	}
+	whole, ok := choose(s.freeDevices(node, ""), Shape{GPU: quantity.Device, Model: sh.Model})
+	if !ok {
+		return Device{}, 0, false, false
+	}
+	return whole[0], quantity.Device - sh.Of(whole[0].Model), true, true
 }
 
 // split says how many devices of which model to take for sh: all of one model if
@@ -74,13 +98,4 @@ func adjacent(ds []Device, n int) []Device {
 
 func byIndex(a, b Device) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
-}
-
-// counted is the number of devices in counts.
-func counted(counts []catalog.ModelCount) int64 {
-	var n int64
-	for _, m := range counts {
-		n += m.Count
-	}
-	return n
 }

@@ -57,6 +57,7 @@ type EstimateInput struct {
 	Claims   []*workload.Job            // as a Lane's
 	Yields   Yields                     // which running jobs may be stopped for this one; nil: none
 	Models   func(*workload.Job) string // as the planner's
+	Caps     []Cap                      // those that have no room for the job now
 }
 
 // Estimate says when a job is expected to start. With fewer than Depth jobs ahead
@@ -67,14 +68,16 @@ type EstimateInput struct {
 // nodes that the partition names), however many jobs wait.
 func Estimate(in EstimateInput) Window {
 	w := Window{Kind: StartUnknown, Position: in.Position + 1, Queue: in.Queue}
-	if in.Blocked || !in.State.mayFit(in.Shape, in.Partition) {
+	if in.Blocked || in.Shape.In == 0 && !in.State.mayFit(in.Shape, in.Partition) {
 		return w
 	}
 	ok := true
 	switch {
 	case in.Promise > in.Now:
 		w.Kind, w.Start = StartPromised, in.Promise
-	case in.Position < int64(in.Depth) && !in.contended():
+	case in.Shape.In != 0 && in.Position >= int64(in.Depth):
+		ok = false // no fluid flows in windows
+	case in.Shape.In != 0 || in.Position < int64(in.Depth) && !in.contended():
 		if w.Start, w.Stops, ok = in.exact(); ok {
 			w.Kind = StartPromised
 		}
@@ -86,7 +89,7 @@ func Estimate(in EstimateInput) Window {
 	if w.Kind == StartPromised && w.Start <= in.Now {
 		w.Kind = StartNow
 	}
-	return w
+	return in.capped(w)
 }
 
 // mayFit reports whether a node of p that is usable now could run sh, once free.
@@ -124,19 +127,19 @@ func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 		queue = func(func(*workload.Job, workload.Place) bool) {}
 	}
 	p := newPlanner(PlanInput{
-		State: in.State, Lanes: []Lane{{in.Partition, queue, in.Claims}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
+		State: in.State, Lanes: []Lane{{in.Partition, in.Shape.In, queue, in.Claims}}, Now: in.Now, Depth: in.Depth, Margin: in.Margin,
 		Standing: in.Standing, Eligible: in.Eligible, Models: in.Models,
 	})
 	p.lay()
 	sh := in.Shape
 	sh.Grace = after(sh.Grace, in.Margin)
 	start, _, ok = p.time.earliest(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
-	if in.Yields != nil && (!ok || start > in.Now) {
+	if in.Yields != nil && sh.In == 0 && (!ok || start > in.Now) {
 		if !ok {
 			start = math.MaxInt64
 		}
 		if r, found := p.room(sh, p.lanes[0].tracks, start, in.Yields); found {
-			return r.at, int64(len(r.victims)), true
+			return r.at, int64(len(r.stopped())), true
 		}
 	}
 	return start, 0, ok
@@ -144,12 +147,27 @@ func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 
 // fluid lets the work ahead drain.
 func (in *EstimateInput) fluid() (int64, bool) {
-	b := &in.State.Backlog
 	model := in.Shape.queueModel()
-	wait := b.ahead(in.fronts(in.Partition.Name), model)
+	wait := in.State.ahead(in.fronts(in.Partition.Name), model)
 	for _, name := range in.Sharing {
-		wait = wait.plus(b.ahead(in.fronts(name), model))
+		wait = wait.plus(in.State.ahead(in.fronts(name), model))
 	}
+	start := in.Now
+	for {
+		// What is booked until then is work too: it comes before, whoever waits.
+		all := wait.plus(in.State.bookedBefore(in.Partition, start, model, in.Now))
+		next := after(in.Now, in.drain(all, model))
+		if next <= start {
+			break
+		}
+		start = next
+	}
+	start = in.State.pastWindows(in.Partition, start, in.Shape.Length(), in.Now)
+	return start, start < math.MaxInt64
+}
+
+// drain is how long the work that waits takes.
+func (in *EstimateInput) drain(wait demand, model string) int64 {
 	has, held := in.State.totals(in.Partition)
 	sh := in.Shape
 	drain := max(
@@ -164,8 +182,31 @@ func (in *EstimateInput) fluid() (int64, bool) {
 		}
 		drain = max(drain, drained(all, held.gpuEnd, held.gpu, in.Now, has.gpu(""), sh.GPU))
 	}
-	start := in.State.pastWindows(in.Partition, after(in.Now, drain), in.Shape.Length(), in.Now)
-	return start, start < math.MaxInt64
+	return drain
+}
+
+// bookedBefore is what reservations have on p's nodes in windows that begin by a time.
+func (s *State) bookedBefore(p catalog.Partition, by int64, model string, now int64) demand {
+	var d demand
+	for _, b := range s.Bookings.All() {
+		if b.From > by || b.To <= now {
+			continue
+		}
+		left := b.To - max(b.From, now)
+		for _, part := range b.Parts {
+			if !p.Has(part.Node) {
+				continue
+			}
+			d.cpu, d.mem = d.cpu.plus(areaOf(part.CPU, left)), d.mem.plus(areaOf(part.Mem, left))
+			for _, m := range part.Models {
+				d.gpu = d.gpu.plus(areaOf(m.Count, left))
+				if model != "" && within(m.Model, model) {
+					d.own = d.own.plus(areaOf(m.Count, left))
+				}
+			}
+		}
+	}
+	return d
 }
 
 // drained is how long a resource takes to do the work that waits: at most the

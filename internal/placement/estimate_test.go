@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -17,7 +19,7 @@ import (
 // before the job in question.
 func waiting(s *State, lane string, before, n int64, sh Shape) workload.Front {
 	for range n {
-		s.Backlog.Add(lane, sh)
+		s.Backlog.Add(lane, sh, 1)
 	}
 	return workload.Front{Lane: lane, Before: before, Jobs: n}
 }
@@ -72,7 +74,7 @@ func TestEstimate(t *testing.T) {
 		"too few usable devices": {
 			edit: func(s *State, in *EstimateInput) {
 				change(s, "n1-0", func(d *Device) { d.Foreign = []Process{{PID: 1}} })
-				in.Shape.GPU = 4
+				in.Shape.GPU = 4000
 			},
 			want: Window{StartUnknown, 0, 1, 1, 0},
 		},
@@ -123,6 +125,52 @@ func TestEstimate(t *testing.T) {
 			},
 			want: Window{StartEstimated, now + hour, 1, 1, 0},
 		},
+		"when a job under the cap ends": {
+			edit: func(s *State, in *EstimateInput) {
+				h := Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0, 1), Until: now + 5*hour}
+				s.Hold(h)
+				in.Caps = []Cap{{Resource: limits.GPU, Max: 2000, Asked: 1000, Holds: []Hold{h}, Fronts: fronts()(everywhere.Name)}}
+			},
+			want: Window{StartEstimated, now + 5*hour, 1, 1, 0},
+		},
+		"when the first job under the cap ends": {
+			edit: func(s *State, in *EstimateInput) {
+				first, last := Hold{Job: 8, Node: "n1", Devices: uuids("n1", 0), Until: now + hour}, Hold{Job: 9, Node: "n1", Devices: uuids("n1", 1), Until: now + 9*hour}
+				s.Hold(first)
+				s.Hold(last)
+				in.Caps = []Cap{{Resource: limits.GPU, Max: 2000, Asked: 1000, Holds: []Hold{last, first}, Fronts: fronts()(everywhere.Name)}}
+			},
+			want: Window{StartEstimated, now + hour, 1, 1, 0},
+		},
+		"after those that wait under the cap and what then runs under it": {
+			edit: func(s *State, in *EstimateInput) {
+				first, last := Hold{Job: 8, Node: "n1", Devices: uuids("n1", 0), Until: now + hour}, Hold{Job: 9, Node: "n1", Devices: uuids("n1", 1), Until: now + 3*hour}
+				s.Hold(first)
+				s.Hold(last)
+				under := fronts(waiting(s, "ahead", 10, 10, small(1, "a")))(everywhere.Name)
+				// two of the ten hours until the last one ends, then two devices at once
+				in.Caps = []Cap{{Resource: limits.GPU, Max: 2000, Asked: 1000, Holds: []Hold{last, first}, Fronts: under}}
+			},
+			want: Window{StartEstimated, now + 7*hour, 1, 1, 0},
+		},
+		"after those that wait under the cap": {
+			edit: func(s *State, in *EstimateInput) {
+				h := Hold{Job: 9, Node: "n1", Devices: uuids("n1", 0), Until: now + hour}
+				s.Hold(h)
+				under := fronts(waiting(s, "ahead", 10, 10, small(1, "a")))(everywhere.Name)
+				in.Caps = []Cap{
+					{Resource: limits.Running, Max: 1, Asked: 1, Holds: []Hold{h}, Fronts: under},
+					{Resource: limits.Devices("a"), Max: 1000, Asked: 1000, Holds: []Hold{h}, Fronts: under},
+				}
+			},
+			want: Window{StartEstimated, now + 11*hour, 1, 1, 0},
+		},
+		"a cap that nothing frees": {
+			edit: func(s *State, in *EstimateInput) {
+				in.Caps = []Cap{{Resource: limits.CPU, Max: 1000, Asked: 2000, Fronts: fronts()(everywhere.Name)}}
+			},
+			want: Window{StartUnknown, 0, 1, 1, 0},
+		},
 		"no work is done in a window": {
 			edit: func(s *State, in *EstimateInput) {
 				in.Fronts = fronts(waiting(s, "ahead", 100, 100, small(1, "a")))
@@ -155,7 +203,8 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 		drawHolds(t, s, now)
 		var jobs []*workload.Job
 		for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
-			jobs = append(jobs, job(id.Job(i+1), drawShape(t)))
+			asked, _ := placeable(s, drawShape(t))
+			jobs = append(jobs, job(id.Job(i+1), asked))
 		}
 		got := Plan(PlanInput{State: s, Lanes: []Lane{{Partition: everywhere, Queue: queue(jobs...)}}, Now: now, Depth: len(jobs)})
 		starts := map[id.Job]int64{}
@@ -166,8 +215,9 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 			starts[p.Job] = p.At
 		}
 		for i, j := range jobs {
+			sh, _ := s.Sized(ShapeOf(j.Demand()))
 			w := Estimate(EstimateInput{
-				State: s, Partition: everywhere, Now: now, Shape: ShapeOf(j.Demand()), Depth: len(jobs),
+				State: s, Partition: everywhere, Now: now, Shape: sh, Depth: len(jobs),
 				Position: int64(i), Queue: int64(len(jobs)), Ahead: queue(jobs[:i]...),
 			})
 			if w.Start != starts[j.ID] || (w.Kind == StartUnknown) != (w.Start == 0) {
@@ -181,18 +231,21 @@ func TestEstimateAgreesWithPlan(t *testing.T) {
 // that is before: a lane is a mixture, of which a part has its part of everything.
 func TestBacklogForgetsWhatIsRemoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var b Backlog
+		s := machine(machine(&State{}, "n1", "a", "b"), "n2", "c")
+		change(s, "n1-0", func(d *Device) { d.Memory = 10 * gib })
+		change(s, "n1-1", func(d *Device) { d.Memory = 4 * gib })
+		b := &s.Backlog
 		in := map[string][]Shape{}
 		lanes := []string{"p", "p\x01", "pp", "q"}
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			lane := rapid.SampledFrom(lanes).Draw(t, "lane")
 			if n := len(in[lane]); n > 0 && rapid.Bool().Draw(t, "remove") {
 				i := rapid.IntRange(0, n-1).Draw(t, "which")
-				b.Remove(lane, in[lane][i])
+				b.Remove(lane, in[lane][i], 1)
 				in[lane] = slices.Delete(in[lane], i, i+1)
 			} else {
 				sh := drawShape(t)
-				b.Add(lane, sh)
+				b.Add(lane, sh, 1)
 				in[lane] = append(in[lane], sh)
 			}
 		}
@@ -203,7 +256,7 @@ func TestBacklogForgetsWhatIsRemoved(t *testing.T) {
 			}
 			f := workload.Front{Lane: lane, Before: rapid.Int64Range(1, n).Draw(t, "before"), Jobs: n}
 			for _, model := range []string{"", "a"} {
-				if got, want := b.ahead(fronts(f)(everywhere.Name), model), shareOf(in[lane], f, model); got != want {
+				if got, want := s.ahead(fronts(f)(everywhere.Name), model), shareOf(s, in[lane], f, model); got != want {
 					t.Fatalf("%d of %d of %q: %v, want %v", f.Before, n, lane, got, want)
 				}
 			}
@@ -211,16 +264,20 @@ func TestBacklogForgetsWhatIsRemoved(t *testing.T) {
 	})
 }
 
-func shareOf(shapes []Shape, f workload.Front, model string) demand {
+func shareOf(s *State, shapes []Shape, f workload.Front, model string) demand {
 	sums := map[string]work{}
 	for _, sh := range shapes {
-		w, one := sums[sh.queueModel()], workOf(sh)
-		sums[sh.queueModel()] = work{model: sh.queueModel(), cpu: w.cpu.plus(one.cpu), mem: w.mem.plus(one.mem), gpu: w.gpu.plus(one.gpu)}
+		key := fmt.Sprint(sh.queueModel(), "\x00", sh.byMemory())
+		as, _ := s.Sized(sh)
+		w, one := sums[key], workOf(as, 1)
+		sums[key] = work{model: sh.queueModel(), cpu: w.cpu.plus(one.cpu), mem: w.mem.plus(one.mem), gpu: w.gpu.plus(one.gpu), time: w.time.plus(one.time)}
 	}
 	var d demand
 	for _, m := range slices.Sorted(maps.Keys(sums)) {
 		w := sums[m]
+		m = w.model
 		d.cpu, d.mem = d.cpu.plus(w.cpu.share(f.Before, f.Jobs)), d.mem.plus(w.mem.share(f.Before, f.Jobs))
+		d.time = d.time.plus(w.time.share(f.Before, f.Jobs))
 		gpu := w.gpu.share(f.Before, f.Jobs)
 		d.gpu = d.gpu.plus(gpu)
 		if model != "" && within(m, model) {

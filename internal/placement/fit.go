@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"croft.dev/croft/internal/catalog"
@@ -127,8 +128,8 @@ func (s *State) LargestFit(sh Shape, p catalog.Partition) (Shape, bool) {
 	}
 	for _, to := range reduce {
 		var fits []Shape
-		for _, n := range s.kinds(p, sh.Where) {
-			if r := to(n.full); n.full.fits(r) && r.keeps(sh) {
+		for o := range s.offers(sh, p) {
+			if r := to(o); o.fits(r) && r.keeps(sh) {
 				fits = append(fits, r)
 			}
 		}
@@ -139,6 +140,30 @@ func (s *State) LargestFit(sh Shape, p catalog.Partition) (Shape, bool) {
 		}
 	}
 	return Shape{}, false
+}
+
+// offers yields what single nodes of p offer to sh: in a reservation, its parts of them.
+func (s *State) offers(sh Shape, p catalog.Partition) iter.Seq[offer] {
+	return func(yield func(offer) bool) {
+		if sh.In == 0 {
+			for _, n := range s.kinds(p, sh.Where) {
+				if !yield(n.full) {
+					return
+				}
+			}
+			return
+		}
+		met := constraint(sh.Where)
+		r, _ := s.Reservations.Get(sh.In)
+		for _, b := range s.BookingsOf(sh.In) {
+			for _, part := range b.Parts {
+				n, _ := s.fleet.nodes.Get(part.Node)
+				if (sh.Where == "" || met(n.labels)) && !yield(r.offers(part)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // within is sh with no more than these amounts.

@@ -57,13 +57,13 @@ func uuids(node string, indices ...int) []string {
 
 // small is a shape of one core and one GiB for an hour, with n devices of a model.
 func small(n int64, model string) Shape {
-	return Shape{CPU: core, Mem: gib, GPU: n, Model: model, Wall: hour}
+	return Shape{CPU: core, Mem: gib, GPU: n * 1000, Model: model, Wall: hour}
 }
 
 func job(jid id.Job, sh Shape) *workload.Job {
 	return &workload.Job{
 		ID: jid, Submitted: int64(jid), State: workload.Queued,
-		Spec: workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, Mixed: sh.Mixed, Where: sh.Where, Time: sh.Wall, Grace: sh.Grace},
+		Spec: workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, GPUMem: sh.Memory, Mixed: sh.Mixed, Where: sh.Where, Time: sh.Wall, Grace: sh.Grace},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/feature"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/table"
 )
 
@@ -16,15 +17,16 @@ import (
 // same, and totals over all. It follows from the rows, and is kept up to date with
 // each, so that an admission needs no walk over nodes and devices.
 type fleet struct {
-	nodes   table.Table[string, nodeSum]  // by name
-	classes table.Table[string, string]   // class + "\x00" + node
-	models  table.Table[string, modelSum] // all nodes together
-	usable  offer                         // of usable nodes; CPU and Mem only
-	load    load                          // on usable nodes
+	nodes   table.Table[string, nodeSum]   // by name
+	classes table.Table[string, string]    // class + "\x00" + node
+	models  table.Table[string, modelSum]  // all nodes together
+	memory  table.Table[string, memorySum] // by memoryKey
+	usable  offer                          // of usable nodes; CPU and Mem only
+	load    load                           // on usable nodes
 }
 
 func (f *fleet) copy() fleet {
-	return fleet{nodes: f.nodes.Copy(), classes: f.classes.Copy(), models: f.models.Copy(), usable: f.usable, load: f.load}
+	return fleet{nodes: f.nodes.Copy(), classes: f.classes.Copy(), models: f.models.Copy(), memory: f.memory.Copy(), usable: f.usable, load: f.load}
 }
 
 // nodeSum is one node.
@@ -33,10 +35,11 @@ type nodeSum struct {
 	usable offer // now: nothing unless the node is usable
 	load   load
 	labels map[string]string
+	memory []memoryOn // of its devices
 }
 
-// mostFree is an upper bound of how many devices a job can be given now: those in
-// use are unusable ones first.
+// mostFree is an upper bound of the devices that a job can be given now: those in use
+// are unusable ones first.
 func (n nodeSum) mostFree() int64 {
 	unusable := n.full.gpu("") - n.usable.gpu("")
 	return n.usable.gpu("") - max(0, n.load.gpu-unusable)
@@ -45,10 +48,10 @@ func (n nodeSum) mostFree() int64 {
 // offer is what a node can give.
 type offer struct {
 	cpu, mem int64
-	models   []catalog.ModelCount // devices, sorted by model
+	models   []catalog.ModelCount // milli-devices, sorted by model
 }
 
-// gpu is the number of devices of any of the models.
+// gpu is the devices of any of the models.
 func (o offer) gpu(models string) int64 {
 	var n int64
 	for _, m := range o.models {
@@ -92,7 +95,7 @@ func (o offer) key() string {
 	return b.String()
 }
 
-// modelSum counts the devices of a model on all nodes.
+// modelSum is the devices of a model on all nodes, in milli-devices.
 type modelSum struct{ full, usable int64 }
 
 // load is what is held: amounts, and amounts × the time at which they are freed.
@@ -102,7 +105,7 @@ type load struct {
 }
 
 func loadOf(h Hold) load {
-	n := int64(len(h.Devices))
+	n := int64(len(h.Devices)) * h.each()
 	return load{h.CPU, h.Mem, n, areaOf(h.CPU, h.Until), areaOf(h.Mem, h.Until), areaOf(n, h.Until)}
 }
 
@@ -130,11 +133,12 @@ func (s *State) offerChanged(node string) {
 			sum.usable = sum.full
 		}
 		for d := range s.devicesOn(node) {
+			sum.memory = withMemory(sum.memory, d)
 			if !d.Gone {
-				sum.full.models = count(sum.full.models, d.Model, 1)
+				sum.full.models = count(sum.full.models, d.Model, quantity.Device)
 			}
 			if d.Usable() && row.Usable() {
-				sum.usable.models = count(sum.usable.models, d.Model, 1)
+				sum.usable.models = count(sum.usable.models, d.Model, quantity.Device)
 			}
 		}
 	}
@@ -177,6 +181,7 @@ func (f *fleet) count(n nodeSum, sign int64) {
 		sum, _ := f.models.Get(m.Model)
 		f.models.Set(m.Model, modelSum{sum.full + sign*m.Count, sum.usable})
 	}
+	f.remember(n.memory, sign)
 	for _, m := range n.usable.models {
 		sum, _ := f.models.Get(m.Model)
 		f.models.Set(m.Model, modelSum{sum.full, sum.usable + sign*m.Count})
@@ -188,7 +193,7 @@ func (f *fleet) count(n nodeSum, sign int64) {
 	}
 }
 
-// count adds n devices of a model to the sorted counts, in place.
+// count adds n milli-devices of a model to the sorted counts, in place.
 func count(counts []catalog.ModelCount, model string, n int64) []catalog.ModelCount {
 	i, ok := slices.BinarySearchFunc(counts, model, func(m catalog.ModelCount, model string) int {
 		return cmp.Compare(m.Model, model)

@@ -6,10 +6,14 @@ import (
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/quantity"
 )
 
 // whyNot returns the misfits on the node of p that lacks least.
 func (s *State) whyNot(sh Shape, p catalog.Partition, now int64) []Misfit {
+	if sh.In != 0 {
+		return s.whyNotInside(sh, now)
+	}
 	var best []Misfit
 	for node, sum := range s.nodesOf(p, sh.Where) {
 		if !sum.full.fits(sh) || s.lacksMore(node, sum, best, now) {
@@ -44,7 +48,7 @@ func lacksLess(a, b []Misfit) bool {
 }
 
 func weigh(ms []Misfit) (weight int, until int64) {
-	byEffort := []MisfitKind{Busy, InWindow, Foreign, Unhealthy, Drained, Down, NoFeature, NeverFit}
+	byEffort := []MisfitKind{Busy, NoWindow, Reserved, InWindow, Foreign, Unhealthy, Drained, Down, NoFeature, NeverFit}
 	// What is enough once other jobs end doesn't wait for a repair.
 	waits := slices.ContainsFunc(ms, func(m Misfit) bool {
 		return m.Kind == Busy && m.Until > 0 && m.Resource != limits.CPU && m.Resource != limits.Mem
@@ -72,15 +76,31 @@ func (s *State) misfitsOn(sh Shape, node string, now int64) []Misfit {
 	case !sum.full.fits(sh):
 		return short(sh, Capacity{sum.full.cpu, sum.full.mem, sum.full.most(sh), node, node, node})
 	}
+	if sh.In != 0 {
+		return s.misfitsInside(sh, node, sum, now)
+	}
 	holds := s.HoldsOn(node)
+	if s.touches(sh, node, now) {
+		return s.misfitsBeside(sh, node, sum, now)
+	}
+	return s.shortOf(sh, node, sum, holds, now)
+}
+
+// shortOf says what keeps sh off a node now, as if nothing was reserved there. Holds are
+// those that count.
+func (s *State) shortOf(sh Shape, node string, sum nodeSum, holds []Hold, now int64) []Misfit {
 	out := s.deviceMisfits(sh, node, holds, now)
+	var used load
+	for _, h := range holds {
+		used.cpu, used.mem = used.cpu+h.CPU, used.mem+h.Mem
+	}
 	amounts := []struct {
 		r                  limits.Resource
 		asked, used, total int64
 		of                 func(Hold) int64
 	}{
-		{limits.Mem, sh.Mem, sum.load.mem, row.Memory, func(h Hold) int64 { return h.Mem }},
-		{limits.CPU, sh.CPU, sum.load.cpu, row.CPU, func(h Hold) int64 { return h.CPU }},
+		{limits.Mem, sh.Mem, used.mem, sum.full.mem, func(h Hold) int64 { return h.Mem }},
+		{limits.CPU, sh.CPU, used.cpu, sum.full.cpu, func(h Hold) int64 { return h.CPU }},
 	}
 	for _, a := range amounts {
 		m := Misfit{Kind: Busy, Resource: a.r, Node: node, Asked: a.asked, Free: a.total - a.used, Total: a.total}
@@ -114,7 +134,7 @@ func (s *State) deviceMisfits(sh Shape, node string, holds []Hold, now int64) []
 	}
 	var best []Misfit
 	for i, m := range models {
-		out := s.lackOf(m, sh, node, holds, now)
+		out := s.lackOf(m, sh.on(m), node, holds, now)
 		if out == nil {
 			return nil
 		}
@@ -128,42 +148,32 @@ func (s *State) deviceMisfits(sh Shape, node string, holds []Hold, now int64) []
 // lackOf says why there are too few devices of a set of models, if so.
 func (s *State) lackOf(models string, sh Shape, node string, holds []Hold, now int64) []Misfit {
 	m := Misfit{Resource: sh.devices(), Node: node, Asked: sh.GPU}
-	held := map[string]bool{} // usable and of the models
+	var used []inUse // of those that are usable and of the models
 	var foreign, failed []Device
 	for d := range s.devicesOn(node) {
 		if d.Gone || !catalog.Allows(models, d.Model) {
 			continue
 		}
-		m.Total++
-		_, busy := s.holders.Get(d.UUID)
+		m.Total += quantity.Device
 		switch {
 		case !d.Healthy:
 			failed = append(failed, d)
 		case len(d.Foreign) > 0:
 			foreign = append(foreign, d)
-		case busy:
-			held[d.UUID] = true
 		default:
-			m.Free++
+			used = append(used, inUse{d.UUID, s.inUseOf(d.UUID, holds)})
 		}
 	}
-	if m.Free >= m.Asked {
+	if m.Free = freeOf(sh, used); m.Free >= m.Asked {
 		return nil
 	}
 	var out []Misfit
-	if len(held) > 0 {
-		busy := m
+	if busy := m; len(used) > 0 {
 		busy.Kind = Busy
-		busy.heldBy(holds, now, func(h Hold) int64 {
-			var n int64
-			for _, d := range h.Devices {
-				if held[d] {
-					n++
-				}
-			}
-			return n
-		})
-		out = append(out, busy)
+		busy.devicesHeldBy(sh, holds, now, used)
+		if len(busy.Holders) > 0 {
+			out = append(out, busy)
+		}
 	}
 	if len(foreign) > 0 {
 		m.Kind, m.Devices = Foreign, foreign
@@ -174,6 +184,56 @@ func (s *State) lackOf(models string, sh Shape, node string, holds []Hold, now i
 		out = append(out, m)
 	}
 	return out
+}
+
+// inUse is how much of a device is held, in milli-devices.
+type inUse struct {
+	device string
+	milli  int64
+}
+
+// inUseOf is how much of a device some of those that hold it have.
+func (s *State) inUseOf(device string, holds []Hold) int64 {
+	var n int64
+	for _, by := range s.Shares(device) {
+		if slices.ContainsFunc(holds, func(h Hold) bool { return h.Job == by.Job }) {
+			n += by.Milli
+		}
+	}
+	return min(n, quantity.Device)
+}
+
+// freeOf is how much of the devices a job like sh can have.
+func freeOf(sh Shape, used []inUse) int64 {
+	var all, most int64
+	for _, d := range used {
+		if most = max(most, quantity.Device-d.milli); d.milli == 0 {
+			all += quantity.Device
+		}
+	}
+	if sh.part() {
+		return most
+	}
+	return all
+}
+
+// devicesHeldBy is heldBy for devices.
+func (m *Misfit) devicesHeldBy(sh Shape, holds []Hold, now int64, used []inUse) {
+	for _, h := range holds {
+		has := false
+		for _, uuid := range h.Devices {
+			if i := slices.IndexFunc(used, func(d inUse) bool { return d.device == uuid }); i >= 0 {
+				used[i].milli, has = max(0, used[i].milli-h.each()), true
+			}
+		}
+		if !has {
+			continue
+		}
+		m.Holders = append(m.Holders, h.Job)
+		if m.Until == 0 && freeOf(sh, used) >= m.Asked {
+			m.Until = h.ends(now)
+		}
+	}
 }
 
 // heldBy names who holds what m lacks, and when enough of it is free at the

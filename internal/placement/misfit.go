@@ -18,6 +18,8 @@ const (
 	Foreign   MisfitKind = "foreign"     // processes that Croft didn't start are on the devices
 	Unhealthy MisfitKind = "unhealthy"   // the devices have failed
 	InWindow  MisfitKind = "maintenance" // the job would run into a maintenance window
+	Reserved  MisfitKind = "reserved"    // it is set aside for the jobs of a reservation
+	NoWindow  MisfitKind = "window"      // the job's own reservation has no window that lasts long enough now
 	Drained   MisfitKind = "drained"     // an operator keeps new jobs off the node
 	Down      MisfitKind = "down"        // the engine doesn't report the node as ready
 )
@@ -32,18 +34,21 @@ type Misfit struct {
 	Free     int64 // Busy, Foreign, Unhealthy: what the node could give now
 	Total    int64 // what the node offers; NeverFit: the most that any node offers (together with the rest)
 
-	Holders []id.Job    // Busy: who has it, the first to end first
-	Until   int64       // ns: when, at the latest, this misfit is gone; 0: unknown
-	Devices []Device    // Foreign, Unhealthy
-	Window  Maintenance // InWindow
-	Wall    int64       // InWindow: the longest wall time, in ns, that ends before it; 0: none does
-	Where   string      // NoFeature, NoModel: the constraint that was asked for
-	Why     string      // Drained, Down: as the operator or the engine gave it
+	Holders []id.Job       // Busy: who has it, the first to end first
+	Until   int64          // ns: when, at the latest, this misfit is gone; 0: unknown
+	Devices []Device       // Foreign, Unhealthy
+	Window  Maintenance    // InWindow
+	Booking Booking        // Reserved: whose it is; NoWindow: which comes next, zero if none is known
+	Wall    int64          // InWindow, Reserved, NoWindow: the longest wall time, in ns, that ends before it; 0: none does
+	In      id.Reservation // that it would run in; 0: none
+	Ever    bool           // NoWindow: none of its windows is long enough
+	Where   string         // NoFeature, NoModel: the constraint that was asked for
+	Why     string         // Drained, Down: as the operator or the engine gave it
 }
 
 // Incurable reports that waiting doesn't cure the misfit.
 func (m Misfit) Incurable() bool {
-	return m.Kind == NeverFit || m.Kind == NoModel || m.Kind == NoFeature
+	return m.Kind == NeverFit || m.Kind == NoModel || m.Kind == NoFeature || m.Ever
 }
 
 // Code returns the reason code that users see.
@@ -59,6 +64,13 @@ func (m Misfit) Code() codes.Reason {
 		return codes.DevicesUnhealthy
 	case InWindow:
 		return codes.Maintenance
+	case Reserved:
+		return codes.Reserved
+	case NoWindow:
+		if m.Ever {
+			return codes.ReservationShort
+		}
+		return codes.ReservationWait
 	case Drained:
 		return codes.NodeDrained
 	case Down:

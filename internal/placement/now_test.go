@@ -29,7 +29,7 @@ func TestFitNowSaysWhyNot(t *testing.T) {
 			},
 			shape: small(3, "a100"),
 			want: []Misfit{{
-				Kind: Busy, Resource: "gpu:a100", Node: "n1", Asked: 3, Free: 1, Total: 4, Holders: []id.Job{8, 9, 7}, Until: now + 2*hour,
+				Kind: Busy, Resource: "gpu:a100", Node: "n1", Asked: 3000, Free: 1000, Total: 4000, Holders: []id.Job{8, 9, 7}, Until: now + 2*hour,
 			}},
 			code: codes.DevicesBusy,
 		},
@@ -59,13 +59,13 @@ func TestFitNowSaysWhyNot(t *testing.T) {
 				change(s, "n1-3", func(d *Device) { d.Foreign = []Process{{PID: 42, User: "eve"}} })
 			},
 			shape: small(4, ""),
-			want:  []Misfit{{Kind: Foreign, Resource: limits.GPU, Node: "n1", Asked: 4, Free: 3, Total: 4, Devices: []Device{{UUID: "n1-3"}}}},
+			want:  []Misfit{{Kind: Foreign, Resource: limits.GPU, Node: "n1", Asked: 4000, Free: 3000, Total: 4000, Devices: []Device{{UUID: "n1-3"}}}},
 			code:  codes.DevicesForeign,
 		},
 		"failed device": {
 			edit:  func(s *State) { change(s, "n1-3", func(d *Device) { d.Healthy = false }) },
 			shape: small(4, ""),
-			want:  []Misfit{{Kind: Unhealthy, Resource: limits.GPU, Node: "n1", Asked: 4, Free: 3, Total: 4, Devices: []Device{{UUID: "n1-3"}}}},
+			want:  []Misfit{{Kind: Unhealthy, Resource: limits.GPU, Node: "n1", Asked: 4000, Free: 3000, Total: 4000, Devices: []Device{{UUID: "n1-3"}}}},
 			code:  codes.DevicesUnhealthy,
 		},
 		"busy and foreign: not enough when the job ends": {
@@ -75,8 +75,8 @@ func TestFitNowSaysWhyNot(t *testing.T) {
 			},
 			shape: small(4, ""),
 			want: []Misfit{
-				{Kind: Busy, Resource: limits.GPU, Node: "n1", Asked: 4, Free: 2, Total: 4, Holders: []id.Job{7}},
-				{Kind: Foreign, Resource: limits.GPU, Node: "n1", Asked: 4, Free: 2, Total: 4, Devices: []Device{{UUID: "n1-3"}}},
+				{Kind: Busy, Resource: limits.GPU, Node: "n1", Asked: 4000, Free: 2000, Total: 4000, Holders: []id.Job{7}},
+				{Kind: Foreign, Resource: limits.GPU, Node: "n1", Asked: 4000, Free: 2000, Total: 4000, Devices: []Device{{UUID: "n1-3"}}},
 			},
 			code: codes.DevicesBusy,
 		},
@@ -112,12 +112,12 @@ func TestFitNowSaysWhyNot(t *testing.T) {
 		},
 		"never": {
 			shape: small(5, "a100"),
-			want:  []Misfit{{Kind: NeverFit, Resource: "gpu:a100", Node: "n1", Asked: 5, Total: 4}},
+			want:  []Misfit{{Kind: NeverFit, Resource: "gpu:a100", Node: "n1", Asked: 5000, Total: 4000}},
 			code:  codes.DevicesNeverFit,
 		},
 		"no such model": {
 			shape: small(1, "h100"),
-			want:  []Misfit{{Kind: NoModel, Resource: "gpu:h100", Asked: 1}},
+			want:  []Misfit{{Kind: NoModel, Resource: "gpu:h100", Asked: 1000}},
 			code:  codes.ModelUnknown,
 		},
 		"names the node that only waits for a job": {
@@ -130,7 +130,7 @@ func TestFitNowSaysWhyNot(t *testing.T) {
 			},
 			shape: small(1, ""),
 			want: []Misfit{{
-				Kind: Busy, Resource: limits.GPU, Node: "n3", Asked: 1, Total: 1, Holders: []id.Job{8}, Until: now + hour,
+				Kind: Busy, Resource: limits.GPU, Node: "n3", Asked: 1000, Total: 1000, Holders: []id.Job{8}, Until: now + hour,
 			}},
 			code: codes.DevicesBusy,
 		},
@@ -168,12 +168,12 @@ func TestFitNowChooses(t *testing.T) {
 				return machine(machine(&State{}, "n1", "a", "a", "a", "a"), "n2", "a", "a")
 			},
 			shape: small(2, "a"),
-			want:  Spot{"n2", []Device{device("n2", 0, "a"), device("n2", 1, "a")}},
+			want:  Spot{"n2", []Device{device("n2", 0, "a"), device("n2", 1, "a")}, 0},
 		},
 		"no device for a job that wants none": {
 			state: func() *State { return machine(machine(&State{}, "n1", "a"), "n2") },
 			shape: small(0, ""),
-			want:  Spot{"n2", nil},
+			want:  Spot{"n2", nil, 0},
 		},
 		"neighbours, out of the shortest run that is long enough": {
 			state: func() *State {
@@ -182,7 +182,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s // free: 0, 2 3 4, 6 7
 			},
 			shape: small(2, "a"),
-			want:  Spot{"n1", []Device{device("n1", 6, "a"), device("n1", 7, "a")}},
+			want:  Spot{"n1", []Device{device("n1", 6, "a"), device("n1", 7, "a")}, 0},
 		},
 		"the lowest when there are no neighbours": {
 			state: func() *State {
@@ -191,17 +191,17 @@ func TestFitNowChooses(t *testing.T) {
 				return s // free: 0, 2, 4 5
 			},
 			shape: small(3, "a"),
-			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 2, "a"), device("n1", 4, "a")}},
+			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 2, "a"), device("n1", 4, "a")}, 0},
 		},
 		"one model if any has enough": {
 			state: func() *State { return machine(&State{}, "n1", "a", "a", "b", "b", "b") },
 			shape: small(3, ""),
-			want:  Spot{"n1", []Device{device("n1", 2, "b"), device("n1", 3, "b"), device("n1", 4, "b")}},
+			want:  Spot{"n1", []Device{device("n1", 2, "b"), device("n1", 3, "b"), device("n1", 4, "b")}, 0},
 		},
 		"a mix of models if it must": {
 			state: func() *State { return machine(&State{}, "n1", "a", "b", "b") },
-			shape: Shape{CPU: core, Mem: gib, GPU: 3, Mixed: true, Wall: hour},
-			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 1, "b"), device("n1", 2, "b")}},
+			shape: Shape{CPU: core, Mem: gib, GPU: 3000, Mixed: true, Wall: hour},
+			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 1, "b"), device("n1", 2, "b")}, 0},
 		},
 		"any of several models, all of one": {
 			state: func() *State {
@@ -210,7 +210,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s
 			},
 			shape: small(2, "a|c"),
-			want:  Spot{"n1", []Device{device("n1", 4, "c"), device("n1", 5, "c")}},
+			want:  Spot{"n1", []Device{device("n1", 4, "c"), device("n1", 5, "c")}, 0},
 		},
 		"a node that meets the constraint": {
 			state: func() *State {
@@ -219,8 +219,8 @@ func TestFitNowChooses(t *testing.T) {
 				changeNode(s, "n2", func(n *Node) { n.Labels = map[string]string{"zone": "b"}; n.Added = map[string]string{"zone": "a"} })
 				return s
 			},
-			shape: Shape{CPU: core, Mem: gib, GPU: 1, Where: "zone=a", Wall: hour},
-			want:  Spot{"n2", []Device{device("n2", 0, "a")}},
+			shape: Shape{CPU: core, Mem: gib, GPU: 1000, Where: "zone=a", Wall: hour},
+			want:  Spot{"n2", []Device{device("n2", 0, "a")}, 0},
 		},
 		"up to the start of a window": {
 			state: func() *State {
@@ -229,7 +229,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s
 			},
 			shape: small(0, ""),
-			want:  Spot{"n1", nil},
+			want:  Spot{"n1", nil, 0},
 		},
 	}
 	for name, c := range cases {
@@ -283,45 +283,45 @@ func TestNeverFits(t *testing.T) {
 		"fits a drained node with a failed device": {shape: small(4, "a"), largest: small(4, "a")},
 		"more devices than any node": {
 			shape:   small(8, "a"),
-			want:    []Misfit{{Kind: NeverFit, Resource: "gpu:a", Asked: 8, Total: 4, Node: "gpu1"}},
+			want:    []Misfit{{Kind: NeverFit, Resource: "gpu:a", Asked: 8000, Total: 4000, Node: "gpu1"}},
 			largest: small(4, "a"),
 		},
 		"each amount fits some node, together none": {
-			shape:   Shape{CPU: 16 * core, Mem: gib, GPU: 2, Wall: hour},
+			shape:   Shape{CPU: 16 * core, Mem: gib, GPU: 2000, Wall: hour},
 			want:    []Misfit{{Kind: NeverFit, Resource: limits.CPU, Asked: 16 * core, Total: 8 * core, Node: "gpu1"}},
-			largest: Shape{CPU: 8 * core, Mem: gib, GPU: 2, Wall: hour},
+			largest: Shape{CPU: 8 * core, Mem: gib, GPU: 2000, Wall: hour},
 		},
 		"too much of everything": {
-			shape: Shape{CPU: 64 * core, Mem: 256 * gib, GPU: 8},
+			shape: Shape{CPU: 64 * core, Mem: 256 * gib, GPU: 8000},
 			want: []Misfit{
-				{Kind: NeverFit, Resource: limits.GPU, Asked: 8, Total: 4, Node: "gpu1"},
+				{Kind: NeverFit, Resource: limits.GPU, Asked: 8000, Total: 4000, Node: "gpu1"},
 				{Kind: NeverFit, Resource: limits.Mem, Asked: 256 * gib, Total: 128 * gib, Node: "cpu1"},
 				{Kind: NeverFit, Resource: limits.CPU, Asked: 64 * core, Total: 32 * core, Node: "cpu1"},
 			},
-			largest: Shape{CPU: 8 * core, Mem: 128 * gib, GPU: 4},
+			largest: Shape{CPU: 8 * core, Mem: 128 * gib, GPU: 4000},
 		},
 		"devices that are there in all, of no one model": {
-			shape:   Shape{CPU: core, Mem: gib, GPU: 5, Model: "a|b", Wall: hour},
-			want:    []Misfit{{Kind: NeverFit, Resource: "gpu:a|b", Asked: 5, Total: 4, Node: "gpu1"}},
-			largest: Shape{CPU: core, Mem: gib, GPU: 4, Model: "a|b", Wall: hour},
+			shape:   Shape{CPU: core, Mem: gib, GPU: 5000, Model: "a|b", Wall: hour},
+			want:    []Misfit{{Kind: NeverFit, Resource: "gpu:a|b", Asked: 5000, Total: 4000, Node: "gpu1"}},
+			largest: Shape{CPU: core, Mem: gib, GPU: 4000, Model: "a|b", Wall: hour},
 		},
 		"a constraint that no node meets": {
 			shape: Shape{CPU: core, Mem: gib, Where: "nvlink", Wall: hour},
 			want:  []Misfit{{Kind: NoFeature, Where: "nvlink"}},
 		},
 		"a model that no node of those that meet it has": {
-			shape: Shape{CPU: core, Mem: gib, GPU: 1, Model: "x|y", Where: "!nvlink", Wall: hour},
-			want:  []Misfit{{Kind: NoModel, Resource: "gpu:x|y", Asked: 1, Where: "!nvlink"}},
+			shape: Shape{CPU: core, Mem: gib, GPU: 1000, Model: "x|y", Where: "!nvlink", Wall: hour},
+			want:  []Misfit{{Kind: NoModel, Resource: "gpu:x|y", Asked: 1000, Where: "!nvlink"}},
 		},
 		"devices in a partition without any": {
 			shape:     small(1, ""),
 			partition: catalog.Partition{Name: "cpu", Nodes: []string{"cpu1"}},
-			want:      []Misfit{{Kind: NeverFit, Resource: limits.GPU, Asked: 1}},
+			want:      []Misfit{{Kind: NeverFit, Resource: limits.GPU, Asked: 1000}},
 		},
 		"model that the partition doesn't have": {
 			shape:     small(1, "a"),
 			partition: catalog.Partition{Name: "cpu", Nodes: []string{"cpu1"}},
-			want:      []Misfit{{Kind: NoModel, Resource: "gpu:a", Asked: 1}},
+			want:      []Misfit{{Kind: NoModel, Resource: "gpu:a", Asked: 1000}},
 		},
 	}
 	for name, c := range cases {

@@ -48,6 +48,6 @@ func sameNode(a, b Node) bool {
 }
 
 func sameDevice(a, b Device) bool {
-	return a.UUID == b.UUID && a.Node == b.Node && a.Index == b.Index && a.Name == b.Name && a.Model == b.Model && a.CDI == b.CDI &&
+	return a.UUID == b.UUID && a.Node == b.Node && a.Index == b.Index && a.Name == b.Name && a.Model == b.Model && a.Memory == b.Memory && a.CDI == b.CDI &&
 		a.Healthy == b.Healthy && a.Gone == b.Gone && a.Reason == b.Reason && slices.Equal(a.Foreign, b.Foreign)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/quantity"
 )
 
 // Node is a machine.
@@ -45,6 +46,7 @@ type Device struct {
 	Index   int
 	Name    string
 	Model   string
+	Memory  int64 // bytes, its own; 0: not known
 	CDI     string
 	Healthy bool
 	Gone    bool // no longer offered
@@ -83,8 +85,18 @@ type Hold struct {
 	CPU     int64
 	Mem     int64
 	Devices []string // UUIDs
+	Part    int64    // milli-devices that it has of its one device; 0: its devices are whole
 	From    int64
-	Until   int64 // ns; wall + grace
+	Until   int64          // ns; wall + grace
+	In      id.Reservation // 0: none
+}
+
+// each is what the hold has of each of its devices, in milli-devices.
+func (h Hold) each() int64 {
+	if h.Part > 0 {
+		return h.Part
+	}
+	return quantity.Device
 }
 
 // Overdue is how much longer, in ns, a hold is taken to last that should have

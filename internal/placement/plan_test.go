@@ -13,7 +13,13 @@ import (
 
 // gpus is a job that wants n devices for some minutes.
 func gpus(jid id.Job, n, minutes int64) *workload.Job {
-	return job(jid, Shape{CPU: core, Mem: gib, GPU: n, Wall: minutes * 60 * second})
+	return job(jid, Shape{CPU: core, Mem: gib, GPU: n * 1000, Wall: minutes * 60 * second})
+}
+
+// by is a job with a deadline.
+func by(deadline int64, j *workload.Job) *workload.Job {
+	j.Spec.Deadline = deadline
+	return j
 }
 
 func promised(j *workload.Job, at int64) *workload.Job {
@@ -48,6 +54,21 @@ func TestPlan(t *testing.T) {
 			starts:   []id.Job{1, 2},
 			promises: []promise{{3, 5}},
 		},
+		"one that couldn't end by its deadline isn't started and gets no promise": {
+			queue:    []*workload.Job{by(now+9*minute, gpus(1, 1, 10)), by(now+10*minute, gpus(2, 1, 10)), by(now+15*minute, gpus(3, 4, 10)), gpus(4, 4, 10)},
+			starts:   []id.Job{2},
+			promises: []promise{{4, 10}},
+		},
+		"nor is it when it is further down": {
+			queue:    []*workload.Job{gpus(1, 4, 60), by(now+9*minute, gpus(2, 1, 10)), by(now+10*minute, gpus(3, 1, 10))},
+			edit:     func(in *PlanInput) { in.Depth = 1 },
+			starts:   []id.Job{3},
+			promises: []promise{{1, 10}},
+		},
+		"a promise isn't put off past the deadline": {
+			queue:    []*workload.Job{promised(by(now+21*minute, gpus(1, 4, 10)), now+11*minute), promised(by(now+19*minute, gpus(2, 4, 10)), now+9*minute)},
+			promises: []promise{{1, 10}},
+		},
 		"a short job goes ahead of one that must wait": {
 			queue:    []*workload.Job{gpus(1, 4, 60), gpus(2, 2, 10)},
 			starts:   []id.Job{2},
@@ -79,12 +100,12 @@ func TestPlan(t *testing.T) {
 			starts:   []id.Job{5},
 			promises: []promise{{1, 10}},
 		},
-		"a blocked job gets no reservation": {
+		"a blocked job gets no slot": {
 			queue:    []*workload.Job{gpus(1, 4, 59), gpus(2, 4, 60)},
 			edit:     func(in *PlanInput) { in.Eligible = func(j *workload.Job) bool { return j.ID != 1 } },
 			promises: []promise{{2, 10}},
 		},
-		"a job whose image is missing keeps its reservation": {
+		"a job whose image is missing keeps its slot": {
 			queue:    []*workload.Job{gpus(1, 2, 60), gpus(2, 1, 5)},
 			edit:     func(in *PlanInput) { in.CanStart = func(j *workload.Job, _ Spot) bool { return j.ID != 1 } },
 			promises: []promise{{1, 0}, {2, 10}},
@@ -112,14 +133,14 @@ func TestPlan(t *testing.T) {
 			state: machine(&State{}, "n1", "a", "a"),
 			queue: []*workload.Job{gpus(1, 2, 60), gpus(2, 1, 8)},
 			edit: func(in *PlanInput) {
-				in.Standing = []Promise{{1, now + 10*minute, "n1", nil}, {2, now + minute, "n1", nil}}
+				in.Standing = []Promise{{1, now + 10*minute, "n1", nil, ""}, {2, now + minute, "n1", nil, ""}}
 			},
 			starts:   []id.Job{2},
 			promises: []promise{{1, 9}}, // job 2 moves forward after it, so the next pass makes this 8
 		},
 		"a job of higher place takes a standing slot": {
 			queue:    []*workload.Job{gpus(1, 4, 60), gpus(2, 4, 60)},
-			edit:     func(in *PlanInput) { in.Standing = []Promise{{2, now + 10*minute, "n1", nil}} },
+			edit:     func(in *PlanInput) { in.Standing = []Promise{{2, now + 10*minute, "n1", nil, ""}} },
 			promises: []promise{{1, 10}, {2, 70}},
 		},
 		"a promise known only by its time is kept": {
@@ -133,11 +154,11 @@ func TestPlan(t *testing.T) {
 				s.Hold(Hold{Job: 90, Node: "n1", CPU: 32 * core, Until: now + 10*minute})
 				return s
 			}(),
-			queue: []*workload.Job{gpus(1, 2, 30), job(2, Shape{CPU: core, GPU: 2, Model: "a", Wall: 30 * minute})},
+			queue: []*workload.Job{gpus(1, 2, 30), job(2, Shape{CPU: core, GPU: 2000, Model: "a", Wall: 30 * minute})},
 			edit: func(in *PlanInput) {
 				in.Standing = []Promise{
-					{1, now + 10*minute, "n1", []catalog.ModelCount{{Model: "b", Count: 2}}},
-					{2, now + 10*minute, "n1", []catalog.ModelCount{{Model: "a", Count: 2}}},
+					{1, now + 10*minute, "n1", []catalog.ModelCount{{Model: "b", Count: 2000}}, ""},
+					{2, now + 10*minute, "n1", []catalog.ModelCount{{Model: "a", Count: 2000}}, ""},
 				}
 			},
 			promises: []promise{{1, 10}, {2, 10}},
@@ -151,7 +172,7 @@ func TestPlan(t *testing.T) {
 			}(),
 			queue: []*workload.Job{gpus(1, 1, 60), gpus(2, 1, 60)},
 			edit: func(in *PlanInput) {
-				in.Standing = []Promise{{1, now + 10*minute, "n1", nil}, {2, now + 10*minute, "n2", nil}}
+				in.Standing = []Promise{{1, now + 10*minute, "n1", nil, ""}, {2, now + 10*minute, "n2", nil, ""}}
 			},
 			promises: []promise{{1, 11}, {2, 10}},
 		},
@@ -210,7 +231,7 @@ func TestPlanSharesNodesBetweenLanes(t *testing.T) {
 	if len(got.Starts) != 1 || got.Starts[0].Job != high {
 		t.Errorf("starts %v, want the job of higher priority", got.Starts)
 	}
-	if want := []Promise{{1, now + hour, "n1", []catalog.ModelCount{{Model: "a", Count: 1}}}}; !cmp.Equal(want, got.Promises) {
+	if want := []Promise{{1, now + hour, "n1", []catalog.ModelCount{{Model: "a", Count: 1000}}, ""}}; !cmp.Equal(want, got.Promises) {
 		t.Errorf("promises %v, want %v", got.Promises, want)
 	}
 	// Deeper jobs of both lanes are merged in order, too.

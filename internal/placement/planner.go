@@ -5,9 +5,11 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -17,11 +19,13 @@ type planner struct {
 	time     *Timeline
 	state    State // a copy, which holds what this pass has started
 	lanes    []lane
-	heads    []head // the jobs with a reservation, in order
+	heads    []head // the jobs with a slot, in order
 	standing map[id.Job]Promise
 	barred   map[kin]bool   // jobs like these aren't eligible
 	narrowed map[kin]string // what Models said of jobs like these
+	sized    map[Shape]sized
 	out      Planned
+	promised []*head // of out.Promises
 
 	preempting int             // so many heads have looked for victims
 	stopped    map[id.Job]bool // victims that this pass has chosen
@@ -46,19 +50,19 @@ type lane struct {
 	done   bool             // nothing more can start now
 }
 
-// head is a job that gets a reservation.
+// head is a job that gets a slot.
 type head struct {
 	job   *workload.Job
 	place workload.Place
 	shape Shape
 	lane  *lane
-	held  *Reservation // nil: has no place yet
+	held  *Slot // nil: has no place yet
 }
 
 func newPlanner(in PlanInput) *planner {
 	p := &planner{
 		in: in, state: in.State.Copy(),
-		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{}, narrowed: map[kin]string{}, stopped: map[id.Job]bool{},
+		standing: make(map[id.Job]Promise, len(in.Standing)), barred: map[kin]bool{}, narrowed: map[kin]string{}, sized: map[Shape]sized{}, stopped: map[id.Job]bool{},
 	}
 	for _, pr := range in.Standing {
 		p.standing[pr.Job] = pr
@@ -70,7 +74,7 @@ func newPlanner(in PlanInput) *planner {
 	p.time = in.State.Timeline(in.Now, partitions...)
 	p.lanes = make([]lane, len(in.Lanes))
 	for i, l := range in.Lanes {
-		p.lanes[i] = lane{queue: l.Queue, claims: l.Claims, tracks: p.time.within(l.Partition), found: map[Shape]*track{}}
+		p.lanes[i] = lane{queue: l.Queue, claims: l.Claims, tracks: p.time.of(l.In, p.time.within(l.Partition)), found: map[Shape]*track{}}
 	}
 	return p
 }
@@ -85,12 +89,29 @@ func (p *planner) lay() {
 	p.settle()
 }
 
-// shape is what a job takes on the timeline.
-func (p *planner) shape(j *workload.Job) Shape {
-	return Shape{
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Mixed: j.Spec.Mixed, Where: j.Spec.Where,
-		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin),
+// shape is what a job takes on the timeline; false if no device has as much memory.
+func (p *planner) shape(j *workload.Job) (Shape, bool) {
+	sh := Shape{
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Memory: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
+		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin), In: j.In,
 	}
+	if sh.Memory == 0 {
+		return sh, true
+	}
+	k := Shape{GPU: sh.GPU, Model: sh.Model, Memory: sh.Memory}
+	as, known := p.sized[k]
+	if !known {
+		as.Shape, as.ok = p.state.Sized(k)
+		p.sized[k] = as
+	}
+	sh.GPU, sh.Model, sh.Sizes = as.GPU, as.Model, as.Sizes
+	return sh, as.ok
+}
+
+// sized is what Sized said of a shape.
+type sized struct {
+	Shape
+	ok bool
 }
 
 // models is what a job's devices may be now.
@@ -98,7 +119,7 @@ func (p *planner) models(j *workload.Job) string {
 	if p.in.Models == nil || j.Spec.GPU == 0 || catalog.OneModel(j.Spec.Model) {
 		return j.Spec.Model
 	}
-	k := kin{user: j.User, account: j.Account, partition: j.Spec.Partition, qos: j.Spec.QoS, shape: Shape{GPU: j.Spec.GPU, Model: j.Spec.Model}}
+	k := kin{user: j.User, account: j.Account, partition: j.Spec.Partition, qos: j.Spec.QoS, shape: Shape{GPU: j.Spec.GPU, Model: j.Spec.Model, Memory: j.Spec.GPUMem, In: j.In}}
 	models, known := p.narrowed[k]
 	if !known {
 		models = p.in.Models(j)
@@ -134,7 +155,7 @@ func kinOf(j *workload.Job, sh Shape) kin {
 // collect takes the lane's first eligible jobs as heads.
 func (p *planner) collect(l *lane) {
 	for _, j := range l.claims {
-		if sh := p.shape(j); p.eligible(j, sh) {
+		if sh, ok := p.shape(j); ok && !j.Expired(p.in.Now) && p.eligible(j, sh) {
 			p.heads = append(p.heads, head{job: j, place: workload.Place{Job: j.ID}, shape: sh, lane: l})
 		}
 	}
@@ -144,10 +165,10 @@ func (p *planner) collect(l *lane) {
 			return
 		}
 		l.seen++
-		if j.Claim != 0 {
+		if j.Claim != 0 || j.Expired(p.in.Now) {
 			continue
 		}
-		if sh := p.shape(j); p.eligible(j, sh) {
+		if sh, ok := p.shape(j); ok && p.eligible(j, sh) {
 			p.heads = append(p.heads, head{job: j, place: at, shape: sh, lane: l})
 			n++
 		}
@@ -172,7 +193,7 @@ func (p *planner) layStanding() {
 			continue
 		}
 		at := max(pr.At, p.in.Now)
-		if h.held = p.time.keep(h.shape, pr, at); h.held == nil {
+		if h.held = p.time.keep(h.shape, pr, at, h.job.Spec.LastStart()); h.held == nil {
 			h.held = p.place(h, at, at)
 		}
 	}
@@ -180,21 +201,22 @@ func (p *planner) layStanding() {
 
 // keep reserves what a promise names at a start that is no earlier. If the node
 // is free a little later only (its job began late, or is still being stopped), it
-// waits for that rather than take the place of others elsewhere.
-func (t *Timeline) keep(sh Shape, pr Promise, at int64) *Reservation {
-	i, ok := slices.BinarySearchFunc(t.tracks, pr.Node, byNode)
-	if !ok {
+// waits for that rather than take the place of others elsewhere. Later than last it
+// may not start.
+func (t *Timeline) keep(sh Shape, pr Promise, at, last int64) *Slot {
+	on, ok := t.on(sh, pr.Node)
+	if !ok || at > last {
 		return nil
 	}
-	if met := t.meeting(sh.Where); met != nil && !met[i] {
+	if met := t.meeting(sh.Where); met != nil && !met[on.n] {
 		return nil
 	}
-	if len(pr.Models) > 0 && together(pr.Models, sh) == sh.GPU {
-		if r := t.reservation(sh, t.tracks[i], at, pr.Models); t.restore(r) {
+	if len(pr.Models) > 0 && sh.isGiven(pr.Models) {
+		if r := t.again(sh, pr, on, at); r != nil && t.restore(r) {
 			return r
 		}
 	}
-	start, on, ok := t.earliest(sh, t.tracks[i:i+1], at, after(at, Overdue))
+	start, on, ok := t.earliest(sh, []*track{on}, at, min(after(at, Overdue), last))
 	if !ok {
 		return nil
 	}
@@ -202,8 +224,48 @@ func (t *Timeline) keep(sh Shape, pr Promise, at int64) *Reservation {
 	return r
 }
 
-// place reserves the earliest start in [from, until], nil if there is none.
-func (p *planner) place(h *head, from, until int64) *Reservation {
+// again is the slot that was promised. A part is on the same device as those that it
+// was to share it with.
+func (t *Timeline) again(sh Shape, pr Promise, at *track, start int64) *Slot {
+	if !sh.part() {
+		return t.slot(sh, at, start, pr.Models)
+	}
+	model, ok := slices.BinarySearch(at.models, pr.Models[0].Model)
+	if !ok || pr.Shared == "" {
+		return nil
+	}
+	i, ok := at.sharedBy(func(d shared) bool { return d.model == model && (d.uuid == pr.Shared || d.label == pr.Shared) })
+	if !ok {
+		i = at.open(model)
+		at.shared[i].label = pr.Shared
+	}
+	return t.part(sh, at, start, i)
+}
+
+// label names the devices that promised parts are to share, for the next pass: one
+// that no job has a part of by the first job that is promised one.
+func (p *planner) label() {
+	type place struct {
+		at     *track
+		shared int
+	}
+	names := map[place]string{}
+	for i, h := range p.promised {
+		if h.held.use.part == 0 {
+			continue
+		}
+		at := place{h.held.track, h.held.use.shared}
+		if names[at] == "" {
+			names[at] = cmp.Or(at.at.shared[at.shared].uuid, "of job "+strconv.FormatInt(int64(h.job.ID), 10))
+		}
+		p.out.Promises[i].Shared = names[at]
+	}
+}
+
+// place reserves the earliest start in [from, until], nil if there is none in which
+// the job can end by its deadline.
+func (p *planner) place(h *head, from, until int64) *Slot {
+	until = min(until, h.job.Spec.LastStart())
 	start, at, ok := p.time.earliest(h.shape, h.lane.tracks, from, until)
 	if !ok {
 		return nil
@@ -231,7 +293,8 @@ func (p *planner) startHeads() {
 		if h.held == nil || h.held.From <= p.in.Now && p.start(h.job, h.shape, h.held) {
 			continue
 		}
-		p.out.Promises = append(p.out.Promises, Promise{h.job.ID, h.held.From, h.held.Node, h.held.Models})
+		p.out.Promises = append(p.out.Promises, Promise{Job: h.job.ID, At: h.held.From, Node: h.held.Node, Models: h.held.Models})
+		p.promised = append(p.promised, h)
 	}
 }
 
@@ -255,7 +318,7 @@ func (p *planner) insert(i int) {
 	p.putBack(later)
 }
 
-// lift takes the reservations of the heads after one off the timeline.
+// lift takes the slots of the heads after one off the timeline.
 func (p *planner) lift(i int) []*head {
 	var later []*head
 	for k := i + 1; k < len(p.heads); k++ {
@@ -276,23 +339,40 @@ func (p *planner) putBack(later []*head) {
 	}
 }
 
-// start picks the devices for a reservation that begins now.
-func (p *planner) start(j *workload.Job, sh Shape, r *Reservation) bool {
-	free := p.state.freeDevices(r.Node, "")
-	var devices []Device
-	for _, m := range r.Models {
-		of, ok := choose(free, Shape{GPU: m.Count, Model: m.Model})
-		if !ok {
-			return false
-		}
-		devices = append(devices, of...)
-	}
-	slices.SortFunc(devices, byIndex)
-	spot := Spot{r.Node, devices}
-	if p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j, spot) {
+// start picks the devices for a slot that begins now.
+func (p *planner) start(j *workload.Job, sh Shape, r *Slot) bool {
+	spot, ok := p.spot(r)
+	if !ok || p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j, spot) {
 		return false
 	}
-	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), From: p.in.Now, Until: r.To})
+	if r.use.part > 0 {
+		r.track.shared[r.use.shared].uuid = spot.Devices[0].UUID
+	}
+	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, From: p.in.Now, Until: r.To, In: sh.In})
 	p.out.Starts = append(p.out.Starts, Start{j, spot})
 	return true
+}
+
+// spot picks the devices for a slot: of a part the one that it shares, if others have
+// parts of that already.
+func (p *planner) spot(r *Slot) (Spot, bool) {
+	spot := Spot{Node: r.Node, Part: partOf(r.use.part)}
+	models := r.Models
+	if r.use.part > 0 {
+		if d, ok := p.state.Devices.Get(r.track.shared[r.use.shared].uuid); ok {
+			spot.Devices = []Device{d}
+			return spot, true
+		}
+		models = []catalog.ModelCount{{Model: models[0].Model, Count: quantity.Device}}
+	}
+	free := p.state.freeDevices(r.Node, "")
+	for _, m := range models {
+		of, ok := choose(free, Shape{GPU: m.Count, Model: m.Model})
+		if !ok {
+			return spot, false
+		}
+		spot.Devices = append(spot.Devices, of...)
+	}
+	slices.SortFunc(spot.Devices, byIndex)
+	return spot, true
 }

@@ -14,9 +14,11 @@ type Amounts struct{ CPU, Mem, GPU int64 }
 type Victim struct {
 	Job     id.Job
 	Frees   Amounts // what the other job could use of it
-	Devices int64   // all that it has
+	Devices int64   // all that it has, in milli-devices
 	CPU     int64   // milli-cores that it has
 	Ran     int64   // ns since it got them
+	// With is other jobs that are stopped with it or not at all; Frees is of all.
+	With []Victim
 }
 
 // loss is what stopping jobs throws away: device-time first; where that is equal,
@@ -26,7 +28,13 @@ type loss struct {
 	jobs           int64
 }
 
-func (v Victim) loss() loss { return loss{areaOf(v.Devices, v.Ran), areaOf(v.CPU, v.Ran), 1} }
+func (v Victim) loss() loss {
+	sum := loss{areaOf(v.Devices, v.Ran), areaOf(v.CPU, v.Ran), 1}
+	for _, w := range v.With {
+		sum = sum.plus(w.loss())
+	}
+	return sum
+}
 
 func (l loss) plus(o loss) loss {
 	return loss{l.devices.plus(o.devices), l.cores.plus(o.cores), l.jobs + o.jobs}

@@ -1,13 +1,16 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"croft.dev/croft/internal/catalog"
@@ -29,6 +32,12 @@ func drawFleet(t *rapid.T, now int64) *State {
 			n.Drained = rapid.IntRange(0, 9).Draw(t, "drained") == 0
 		})
 		for k := range models {
+			change(s, fmt.Sprintf("n%d-%d", i, k), func(d *Device) {
+				d.Memory = rapid.SampledFrom([]int64{10, 10, 10, 12, 7}).Draw(t, "memory") * gib
+				if d.Model == "b" {
+					d.Memory = rapid.SampledFrom([]int64{4, 4, 4, 4, 0}).Draw(t, "memory") * gib
+				}
+			})
 			if rapid.IntRange(0, 9).Draw(t, "unhealthy") == 0 {
 				change(s, fmt.Sprintf("n%d-%d", i, k), func(d *Device) { d.Healthy = false })
 			}
@@ -44,26 +53,57 @@ func drawFleet(t *rapid.T, now int64) *State {
 }
 
 func drawShape(t *rapid.T) Shape {
-	return Shape{
-		CPU:   rapid.Int64Range(1, 8).Draw(t, "cpu") * core,
-		Mem:   rapid.Int64Range(1, 8).Draw(t, "mem") * gib,
-		GPU:   rapid.Int64Range(0, 4).Draw(t, "gpu"),
-		Model: rapid.SampledFrom([]string{"", "a", "b", "a|b", "b|c"}).Draw(t, "model"),
-		Mixed: rapid.Bool().Draw(t, "mixed"),
-		Where: rapid.SampledFrom([]string{"", "", "even", "!even"}).Draw(t, "where"),
-		Wall:  rapid.Int64Range(1, 30).Draw(t, "wall") * 60 * second,
-		Grace: rapid.Int64Range(0, 1).Draw(t, "grace") * 60 * second,
+	sh := Shape{
+		CPU:    rapid.Int64Range(1, 8).Draw(t, "cpu") * core,
+		Mem:    rapid.Int64Range(1, 8).Draw(t, "mem") * gib,
+		GPU:    rapid.SampledFrom([]int64{0, 1000, 2000, 3000, 4000, 200, 300, 500, 500, 700, 999, 1}).Draw(t, "gpu"),
+		Model:  rapid.SampledFrom([]string{"", "a", "b", "a|b", "b|c"}).Draw(t, "model"),
+		Memory: rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 3, 5, 10}).Draw(t, "memory of each") * gib,
+		Mixed:  rapid.Bool().Draw(t, "mixed"),
+		Where:  rapid.SampledFrom([]string{"", "", "even", "!even"}).Draw(t, "where"),
+		Wall:   rapid.Int64Range(1, 30).Draw(t, "wall") * 60 * second,
+		Grace:  rapid.Int64Range(0, 1).Draw(t, "grace") * 60 * second,
 	}
+	if sh.GPU == 0 {
+		sh.Memory = 0
+	}
+	return sh
+}
+
+// placeable is a shape that no device lacks the memory for, as it is asked for and as it
+// is placed.
+func placeable(s *State, asked Shape) (Shape, Shape) {
+	sh, ok := s.Sized(asked)
+	if !ok {
+		asked.Memory = 0
+		sh = asked
+	}
+	return asked, sh
+}
+
+// memoryOfRows is the least that a device of a model has, by the rows; 0 if one may be
+// given that doesn't say it.
+func memoryOfRows(s *State, model string) int64 {
+	least := int64(math.MaxInt64)
+	for _, d := range s.Devices.All() {
+		if n, ok := s.Nodes.Get(d.Node); ok && !n.Gone && d.Model == model && !d.Gone && (d.Healthy || d.Memory > 0) {
+			least = min(least, d.Memory)
+		}
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
 }
 
 // drawHolds starts jobs wherever they fit.
 func drawHolds(t *rapid.T, s *State, now int64) {
 	for i := range rapid.IntRange(0, 6).Draw(t, "holds") {
-		sh := drawShape(t)
+		asked, sh := placeable(s, drawShape(t))
 		if spot, misfits := s.FitNow(sh, everywhere, now); misfits == nil {
-			checkDevices(t, s, sh, spot.Node, spot.Models())
+			checkDevices(t, s, asked, spot.Node, spot.Models())
 			until := now + rapid.Int64Range(-1, 30).Draw(t, "until")*60*second
-			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Until: until})
+			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Until: until})
 		}
 	}
 }
@@ -74,10 +114,12 @@ type taken struct {
 	from, to int64
 	cpu, mem int64
 	models   []catalog.ModelCount
+	shared   string // the device that it has a part of
+	memory   int64  // bytes that it needs of each device's
 }
 
 // checkNever fails if at any time the uses together pass what a node has, or a
-// reservation meets a maintenance window. It shares no code with the timeline.
+// slot meets a maintenance window. It shares no code with the timeline.
 func checkNever(t *rapid.T, s *State, holds, reserved []taken) {
 	all := slices.Concat(holds, reserved)
 	for _, at := range all {
@@ -86,14 +128,31 @@ func checkNever(t *rapid.T, s *State, holds, reserved []taken) {
 		models := map[string]int64{}
 		for _, d := range s.Devices.All() {
 			if d.Node == at.node && d.Usable() {
-				models[d.Model]++
+				models[d.Model] += 1000
 			}
 		}
+		parts, memory := map[string]int64{}, map[string]int64{}
 		for _, u := range all {
 			if u.node != at.node || u.from > at.from || u.to <= at.from {
 				continue
 			}
 			cpu, mem = cpu-u.cpu, mem-u.mem
+			if u.shared != "" && len(u.models) > 0 {
+				m := u.models[0]
+				has := memoryOfRows(s, m.Model)
+				if d, ok := s.Devices.Get(u.shared); ok {
+					has = d.Memory
+				}
+				if memory[u.shared] += u.memory; u.memory > 0 && memory[u.shared] > has {
+					t.Fatalf("%s at %d: %d of %d of the memory of %s are used", at.node, at.from, memory[u.shared], has, u.shared)
+				}
+				if u.models = []catalog.ModelCount{{Model: m.Model, Count: 1000}}; parts[u.shared] > 0 {
+					u.models = nil // the others have it already
+				}
+				if parts[u.shared] += m.Count; parts[u.shared] > 1000 {
+					t.Fatalf("%s at %d: %d of %s are used", at.node, at.from, parts[u.shared], u.shared)
+				}
+			}
 			for _, m := range u.models {
 				if models[m.Model] -= m.Count; models[m.Model] < 0 {
 					t.Fatalf("%s at %d: %d too few of %s", at.node, at.from, models[m.Model], m.Model)
@@ -126,8 +185,20 @@ func checkDevices(t *rapid.T, s *State, sh Shape, node string, models []catalog.
 			t.Fatalf("%s for %v", m.Model, sh)
 		}
 	}
-	if n != sh.GPU || len(models) > 1 && !sh.Mixed {
-		t.Fatalf("devices %v for %v", models, sh)
+	want := sh.GPU
+	for _, m := range models {
+		has := memoryOfRows(s, m.Model)
+		if sh.Memory > has {
+			t.Fatalf("%v with %d of memory each for %v", models, has, sh)
+		}
+		if sh.Memory > 0 && want < 1000 { // as many thousandths as have the memory, no fewer
+			for want < 1000 && big.NewInt(0).Mul(big.NewInt(want), big.NewInt(has)).Cmp(big.NewInt(0).Mul(big.NewInt(sh.Memory), big.NewInt(1000))) < 0 {
+				want++
+			}
+		}
+	}
+	if n != want || len(models) > 1 && !sh.Mixed {
+		t.Fatalf("devices %v for %v, want %d", models, sh, want)
 	}
 	row, _ := s.Nodes.Get(node)
 	_, even := row.Features()["even"]
@@ -143,7 +214,11 @@ func heldOf(s *State, now int64) []taken {
 		if to <= now {
 			to = now + Overdue
 		}
-		out = append(out, taken{h.Node, now, to, h.CPU, h.Mem, s.usableModels(h)})
+		use := taken{h.Node, now, to, h.CPU, h.Mem, s.usableModels(h), "", 0}
+		if h.Part > 0 {
+			use.shared = h.Devices[0]
+		}
+		out = append(out, use)
 	}
 	return out
 }
@@ -155,7 +230,7 @@ func TestWhyNotLooksAtAll(t *testing.T) {
 		const now = 1000 * hour
 		s := drawFleet(t, now)
 		drawHolds(t, s, now)
-		sh := drawShape(t)
+		_, sh := placeable(s, drawShape(t))
 		_, got := s.FitNow(sh, everywhere, now)
 		if got == nil {
 			return
@@ -172,7 +247,7 @@ func TestWhyNotLooksAtAll(t *testing.T) {
 		if want == nil {
 			want = s.NeverFits(sh, everywhere)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("%v (-all +got):\n%s", sh, diff)
 		}
 	})
@@ -186,14 +261,14 @@ func TestTimelineNeverOverAllocates(t *testing.T) {
 		tl := s.Timeline(now, everywhere)
 		holds := heldOf(s, now)
 		var reserved []taken
-		var made []*Reservation
-		for range rapid.IntRange(1, 12).Draw(t, "reservations") {
+		var made []*Slot
+		for range rapid.IntRange(1, 12).Draw(t, "slots") {
 			if len(made) > 0 && rapid.IntRange(0, 4).Draw(t, "cancel") == 0 {
 				i := rapid.IntRange(0, len(made)-1).Draw(t, "which")
 				tl.Cancel(made[i])
 				made, reserved = slices.Delete(made, i, i+1), slices.Delete(reserved, i, i+1)
 			}
-			sh := drawShape(t)
+			asked, sh := placeable(s, drawShape(t))
 			start, node, ok := tl.Earliest(sh, everywhere, now)
 			if !ok {
 				continue
@@ -214,18 +289,41 @@ func TestTimelineNeverOverAllocates(t *testing.T) {
 			if !ok {
 				t.Fatalf("can't reserve %v on %s at %d", sh, node, start)
 			}
-			checkDevices(t, s, sh, node, r.Models)
+			checkDevices(t, s, asked, node, r.Models)
 			made = append(made, r)
-			reserved = append(reserved, taken{node, r.From, r.To, sh.CPU, sh.Mem, r.Models})
+			reserved = append(reserved, slotTaken(sh, r))
 			checkNever(t, s, holds, reserved)
 		}
 		for _, r := range made {
 			tl.Cancel(r)
 		}
-		if diff := cmp.Diff(s.Timeline(now, everywhere).tracks, tl.tracks, cmp.AllowUnexported(track{}, offer{})); diff != "" {
+		if diff := gocmp.Diff(s.Timeline(now, everywhere).tracks, narrowed(tl).tracks, gocmp.AllowUnexported(track{}, offer{}, shared{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("cancelling everything doesn't restore the timeline:\n%s", diff)
 		}
 	})
+}
+
+// slotTaken is what a slot takes.
+func slotTaken(sh Shape, r *Slot) taken {
+	u := taken{r.Node, r.From, r.To, sh.CPU, sh.Mem, r.Models, "", sh.Memory}
+	if r.use.part > 0 {
+		u.shared = cmp.Or(r.track.shared[r.use.shared].uuid, fmt.Sprint("column ", r.use.shared))
+	}
+	return u
+}
+
+// narrowed is a timeline without the columns of devices that nobody shares any more.
+func narrowed(tl *Timeline) *Timeline {
+	for _, t := range tl.tracks {
+		for i := len(t.shared) - 1; i >= 0 && !t.used(i); i-- {
+			var free []int64
+			for r := range t.at {
+				free = append(free, t.row(r)[:t.column(i)]...)
+			}
+			t.shared, t.free = t.shared[:i], free
+		}
+	}
+	return tl
 }
 
 // TestFleetFollowsRows compares the sums that are kept with those over the rows.
@@ -253,13 +351,13 @@ func TestFleetFollowsRows(t *testing.T) {
 			case 3:
 				s.Release(id.Job(rapid.IntRange(1, 4).Draw(t, "job")))
 			}
-			if diff := cmp.Diff(was, sums(&before), cmp.AllowUnexported(area{})); diff != "" {
+			if diff := gocmp.Diff(was, sums(&before), gocmp.AllowUnexported(area{})); diff != "" {
 				t.Fatalf("a copy changed:\n%s", diff)
 			}
-			if diff := cmp.Diff(sumsOf(&s, everywhere), sumsOf(&s, catalog.Partition{Nodes: names}), cmp.AllowUnexported(area{})); diff != "" {
+			if diff := gocmp.Diff(sumsOf(&s, everywhere), sumsOf(&s, catalog.Partition{Nodes: names}), gocmp.AllowUnexported(area{})); diff != "" {
 				t.Fatalf("(-all nodes +each node named):\n%s", diff)
 			}
-			if diff := cmp.Diff(rowSums(&s), sums(&s), cmp.AllowUnexported(area{})); diff != "" {
+			if diff := gocmp.Diff(rowSums(&s), sums(&s), gocmp.AllowUnexported(area{})); diff != "" {
 				t.Fatalf("(-rows +kept):\n%s", diff)
 			}
 		}
@@ -296,12 +394,12 @@ func rowSums(s *State) summed {
 			if d.Node != n.Name || d.Gone || n.Gone {
 				continue
 			}
-			out.Models = count(out.Models, d.Model, 1)
+			out.Models = count(out.Models, d.Model, 1000)
 			if d.Model == "a" {
-				gpu++
+				gpu += 1000
 			}
 			if n.Usable() && d.Usable() {
-				out.UsableBy = count(out.UsableBy, d.Model, 1)
+				out.UsableBy = count(out.UsableBy, d.Model, 1000)
 			}
 		}
 		if !n.Gone {
@@ -321,7 +419,7 @@ func rowSums(s *State) summed {
 			out.Used[1] += h.Mem
 		}
 		if n, ok := s.Nodes.Get(h.Node); ok && n.Usable() {
-			for i, v := range []int64{h.CPU, h.Mem, int64(len(h.Devices))} {
+			for i, v := range []int64{h.CPU, h.Mem, int64(len(h.Devices)) * 1000} {
 				out.Held[i] += v
 				out.Ends[i] = out.Ends[i].plus(areaOf(v, h.Until))
 			}

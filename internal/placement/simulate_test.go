@@ -1,11 +1,12 @@
 package placement
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
@@ -21,10 +22,13 @@ type simulation struct {
 	s        *State
 	now      int64
 	parts    []catalog.Partition
-	pending  [][]*workload.Job // by partition, in order
+	in       []id.Reservation  // that has a queue of its own, after the partitions
+	pending  [][]*workload.Job // by queue, in order
 	standing []Promise
 	arrived  []*workload.Job // since the last pass
 	next     id.Job
+	memory   map[id.Job]int64 // what those that started need of a device's
+	shape    func(*rapid.T) Shape
 }
 
 // TestPromisesAreKept is the contract of Plan: as long as no node, device or
@@ -33,13 +37,17 @@ type simulation struct {
 // is started or promised is taken twice.
 func TestPromisesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sim := &simulation{t: t, now: 1000 * hour, parts: []catalog.Partition{everywhere}}
+		sim := &simulation{t: t, now: 1000 * hour, parts: []catalog.Partition{everywhere}, memory: map[id.Job]int64{}, shape: drawShape}
 		sim.s = drawFleet(t, sim.now)
 		drawHolds(t, sim.s, sim.now)
 		if rapid.Bool().Draw(t, "two partitions") {
 			sim.parts = append(sim.parts, catalog.Partition{Name: "first", Nodes: []string{"n0"}})
 		}
-		sim.pending = make([][]*workload.Job, len(sim.parts))
+		drawReservations(t, sim.s, sim.now)
+		for r := range sim.s.Reservations.All() {
+			sim.in = append(sim.in, r)
+		}
+		sim.pending = make([][]*workload.Job, len(sim.parts)+len(sim.in))
 		depth := rapid.IntRange(1, 6).Draw(t, "depth")
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			for range rapid.IntRange(0, 3).Draw(t, "arrivals") {
@@ -54,10 +62,13 @@ func TestPromisesAreKept(t *testing.T) {
 
 func (sim *simulation) arrive() {
 	sim.next++
-	j := job(sim.next, drawShape(sim.t))
+	j := job(sim.next, sim.shape(sim.t))
 	j.Submitted = sim.now
 	j.Pin = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(sim.t, "priority")
-	i := rapid.IntRange(0, len(sim.parts)-1).Draw(sim.t, "partition")
+	i := rapid.IntRange(0, len(sim.pending)-1).Draw(sim.t, "queue")
+	if n := i - len(sim.parts); n >= 0 {
+		j.In = sim.in[n]
+	}
 	sim.pending[i] = append(sim.pending[i], j)
 	slices.SortFunc(sim.pending[i], byPlace)
 	sim.arrived = append(sim.arrived, j)
@@ -96,19 +107,24 @@ func (sim *simulation) pass(depth int) {
 	for i, p := range sim.parts {
 		in.Lanes = append(in.Lanes, Lane{Partition: p, Queue: queue(sim.pending[i]...)})
 	}
+	for i, r := range sim.in {
+		in.Lanes = append(in.Lanes, Lane{Partition: everywhere, In: r, Queue: queue(sim.pending[len(sim.parts)+i]...)})
+	}
 	got := Plan(in)
-	if diff := cmp.Diff(got, Plan(in), cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(got, Plan(in), cmpopts.EquateEmpty()); diff != "" {
 		sim.t.Fatalf("the same input twice:\n%s", diff)
 	}
 	sim.checkKept(got)
 	sim.checkRoom(got)
 	for _, st := range got.Starts {
-		sh := ShapeOf(st.Job.Demand())
+		checkDevices(sim.t, sim.s, ShapeOf(st.Job.Demand()), st.Spot.Node, st.Spot.Models())
+		sim.memory[st.Job.ID] = st.Job.Spec.GPUMem
+		sh, _ := sim.s.Sized(ShapeOf(st.Job.Demand()))
 		if misfits := sim.s.Check(sh, st.Spot, sim.now); misfits != nil {
 			sim.t.Fatalf("job %d can't start at %v: %v", st.Job.ID, st.Spot, misfits)
 		}
 		sim.s.Hold(Hold{
-			Job: st.Job.ID, Node: st.Spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: st.Spot.UUIDs(), Until: sim.now + sh.Length(),
+			Job: st.Job.ID, Node: st.Spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: st.Spot.UUIDs(), Part: st.Spot.Part, Until: sim.now + sh.Length(), In: sh.In,
 		})
 		for i := range sim.pending {
 			sim.pending[i] = slices.DeleteFunc(sim.pending[i], func(j *workload.Job) bool { return j.ID == st.Job.ID })
@@ -160,24 +176,40 @@ func (sim *simulation) outranked(jid id.Job) bool {
 // checkRoom checks all holds, starts and promises together against the rows.
 func (sim *simulation) checkRoom(got Planned) {
 	var reserved []taken
-	devices := map[string]bool{}
+	var uses []inside
+	for _, h := range sim.s.Holds.All() {
+		u := taken{h.Node, sim.now, h.ends(sim.now), h.CPU, h.Mem, sim.s.usableModels(h), "", sim.memory[h.Job]}
+		if h.Part > 0 {
+			u.shared = h.Devices[0]
+		}
+		uses = append(uses, inside{u, h.In})
+	}
+	devices := map[string]int64{}
 	for _, st := range got.Starts {
 		sh := ShapeOf(st.Job.Demand())
-		reserved = append(reserved, taken{st.Spot.Node, sim.now, sim.now + sh.Length(), sh.CPU, sh.Mem, st.Spot.Models()})
+		u := taken{st.Spot.Node, sim.now, sim.now + sh.Length(), sh.CPU, sh.Mem, st.Spot.Models(), "", sh.Memory}
+		if st.Spot.Part > 0 {
+			u.shared = st.Spot.Devices[0].UUID
+		}
+		reserved = append(reserved, u)
+		uses = append(uses, inside{u, sh.In})
 		for _, d := range st.Spot.Devices {
-			if _, held := sim.s.Holder(d.UUID); held || devices[d.UUID] || !d.Usable() || d.Node != st.Spot.Node {
+			each := cmp.Or(st.Spot.Part, 1000)
+			devices[d.UUID] += each
+			if sim.s.InUse(d.UUID)+devices[d.UUID] > 1000 || !d.Usable() || d.Node != st.Spot.Node {
 				sim.t.Fatalf("job %d is given device %s", st.Job.ID, d.UUID)
 			}
-			devices[d.UUID] = true
 		}
 	}
 	for _, p := range got.Promises {
 		for _, j := range slices.Concat(sim.pending...) {
 			if j.ID == p.Job {
 				sh := ShapeOf(j.Demand())
-				reserved = append(reserved, taken{p.Node, p.At, p.At + sh.Length(), sh.CPU, sh.Mem, p.Models})
+				reserved = append(reserved, taken{p.Node, p.At, p.At + sh.Length(), sh.CPU, sh.Mem, p.Models, p.Shared, sh.Memory})
+				uses = append(uses, inside{reserved[len(reserved)-1], sh.In})
 			}
 		}
 	}
 	checkNever(sim.t, sim.s, heldOf(sim.s, sim.now), reserved)
+	checkReserved(sim.t, sim.s, uses)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/table"
 )
 
@@ -16,26 +17,38 @@ type (
 	NodeSet        struct{ Row Node }
 	DeviceSet      struct{ Row Device }
 	MaintenanceSet struct{ Row Maintenance }
+	ReservationSet struct{ Row Reservation }
+	BookingSet     struct{ Row Booking }
 )
 
 func (NodeSet) placement()        {}
+func (ReservationSet) placement() {}
+func (BookingSet) placement()     {}
 func (DeviceSet) placement()      {}
 func (MaintenanceSet) placement() {}
 
-// State is nodes, devices, maintenance windows, and what is held. Holds are
-// derived from the jobs that have an allocation, Backlog from those that wait.
+// State is nodes, devices, maintenance windows, reservations, and what is held. Holds
+// are derived from the jobs that have an allocation, Backlog from those that wait.
 type State struct {
-	Nodes       table.Table[string, Node]
-	Devices     table.Table[string, Device] // by UUID
-	Maintenance table.Table[id.Maintenance, Maintenance]
-	Holds       table.Table[id.Job, Hold]
-	Backlog     Backlog
+	Nodes        table.Table[string, Node]
+	Devices      table.Table[string, Device] // by UUID
+	Maintenance  table.Table[id.Maintenance, Maintenance]
+	Reservations table.Table[id.Reservation, Reservation] // those that aren't over
+	Bookings     table.Table[id.Booking, Booking]         // likewise
+	Holds        table.Table[id.Job, Hold]
+	Backlog      Backlog
 
 	onNode  table.Table[string, Device] // by deviceKey
-	holders table.Table[string, id.Job] // by device UUID
+	holders table.Table[string, Share]  // by holderKey
 	holdsOn table.Table[string, id.Job] // by Hold.key
 	fleet   fleet
-	lastMnt id.Maintenance
+
+	named  table.Table[string, id.Reservation]
+	booked table.Table[string, id.Booking] // by node, then begin: see bookingKey
+
+	lastMnt     id.Maintenance
+	lastReserve id.Reservation
+	lastBooking id.Booking
 }
 
 // Copy returns an independent state in constant time.
@@ -43,7 +56,8 @@ func (s *State) Copy() State {
 	return State{
 		Nodes: s.Nodes.Copy(), Devices: s.Devices.Copy(), Maintenance: s.Maintenance.Copy(), Holds: s.Holds.Copy(),
 		Backlog: s.Backlog.Copy(), onNode: s.onNode.Copy(), holders: s.holders.Copy(), holdsOn: s.holdsOn.Copy(),
-		fleet: s.fleet.copy(), lastMnt: s.lastMnt,
+		fleet: s.fleet.copy(), Reservations: s.Reservations.Copy(), Bookings: s.Bookings.Copy(), named: s.named.Copy(), booked: s.booked.Copy(),
+		lastMnt: s.lastMnt, lastReserve: s.lastReserve, lastBooking: s.lastBooking,
 	}
 }
 
@@ -62,6 +76,10 @@ func (s *State) Fold(c Change) {
 		} else {
 			s.Maintenance.Set(c.Row.ID, c.Row)
 		}
+	case ReservationSet:
+		s.putReservation(c.Row)
+	case BookingSet:
+		s.putBooking(c.Row)
 	}
 }
 
@@ -82,7 +100,7 @@ func (s *State) Hold(h Hold) {
 	s.Holds.Set(h.Job, h)
 	s.holdsOn.Set(h.key(), h.Job)
 	for _, d := range h.Devices {
-		s.holders.Set(d, h.Job)
+		s.holders.Set(holderKey(d, h.Job), Share{h.Job, h.each()})
 	}
 	s.loadChanged(h.Node, loadOf(h), +1)
 }
@@ -95,9 +113,7 @@ func (s *State) Release(j id.Job) {
 	}
 	s.holdsOn.Delete(h.key())
 	for _, d := range h.Devices {
-		if by, _ := s.holders.Get(d); by == j {
-			s.holders.Delete(d)
-		}
+		s.holders.Delete(holderKey(d, j))
 	}
 	s.loadChanged(h.Node, loadOf(h), -1)
 }
@@ -105,8 +121,36 @@ func (s *State) Release(j id.Job) {
 // NextMaintenance is the id of the next window.
 func (s *State) NextMaintenance() id.Maintenance { return s.lastMnt + 1 }
 
-// Holder returns the job that has a device.
-func (s *State) Holder(uuid string) (id.Job, bool) { return s.holders.Get(uuid) }
+// Share is what a job has of a device.
+type Share struct {
+	Job   id.Job
+	Milli int64
+}
+
+// Shares lists who has a device, by job: one that has it whole, or those that have
+// parts of it.
+func (s *State) Shares(uuid string) []Share {
+	var out []Share
+	for k, share := range s.holders.From(uuid + "\x00") {
+		if k >= uuid+"\x01" {
+			break
+		}
+		out = append(out, share)
+	}
+	return out
+}
+
+// InUse is how much of a device is held, in milli-devices: all of it at most.
+func (s *State) InUse(uuid string) int64 {
+	var n int64
+	for k, share := range s.holders.From(uuid + "\x00") {
+		if k >= uuid+"\x01" {
+			break
+		}
+		n += share.Milli
+	}
+	return min(n, quantity.Device)
+}
 
 // Used returns what is held on a node: milli-cores and bytes.
 func (s *State) Used(node string) (cpu, mem int64) {
@@ -164,6 +208,9 @@ func (s *State) devicesOn(node string) iter.Seq[Device] {
 func deviceKey(d Device) string {
 	return d.Node + "\x00" + ordered(int64(d.Index)) + d.UUID
 }
+
+// holderKey orders holders by device.
+func holderKey(uuid string, j id.Job) string { return uuid + "\x00" + ordered(int64(j)) }
 
 // key orders holds by node, then end, then job.
 func (h Hold) key() string { return h.Node + "\x00" + ordered(h.Until) + ordered(int64(h.Job)) }

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"croft.dev/croft/internal/id"
 )
 
 func TestHoldAndRelease(t *testing.T) {
@@ -15,11 +13,11 @@ func TestHoldAndRelease(t *testing.T) {
 	kept := s.Copy()
 
 	s.Hold(Hold{Job: 1, Node: "n1", CPU: 5, Mem: 7, Devices: uuids("n1", 1)}) // the job's next attempt
-	if _, held := s.Holder("n1-0"); held {
+	if s.InUse("n1-0") != 0 {
 		t.Error("the device of the attempt before is still held")
 	}
-	if j, _ := s.Holder("n1-1"); j != 1 {
-		t.Errorf("n1-1 is held by %d", j)
+	if by := s.Shares("n1-1"); len(by) != 1 || by[0] != (Share{1, 1000}) {
+		t.Errorf("n1-1 is held by %v", by)
 	}
 	if cpu, mem := s.Used("n1"); cpu != 5 || mem != 7 {
 		t.Errorf("n1 uses %d, %d", cpu, mem)
@@ -32,10 +30,10 @@ func TestHoldAndRelease(t *testing.T) {
 	if cpu, mem := s.Used("n1"); cpu != 0 || mem != 0 || len(s.HoldsOn("n1")) != 0 {
 		t.Errorf("after the release n1 uses %d, %d: %v", cpu, mem, s.HoldsOn("n1"))
 	}
-	if j, _ := kept.Holder("n1-0"); j != 1 {
+	if by := kept.Shares("n1-0"); len(by) != 1 || by[0].Job != 1 {
 		t.Error("the copy has lost its hold")
 	}
-	if j, _ := s.Holder("n10-0"); j != id.Job(2) {
+	if by := s.Shares("n10-0"); len(by) != 1 || by[0].Job != 2 {
 		t.Error("the hold on the other node is gone")
 	}
 }

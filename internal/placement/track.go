@@ -14,6 +14,7 @@ import (
 type track struct {
 	node   string
 	models []string // sorted
+	shared []shared // devices that jobs have parts of, in the order of their columns
 	total  offer    // what is usable at all
 	labels map[string]string
 	n      int     // its place in the timeline
@@ -21,7 +22,8 @@ type track struct {
 	free   []int64 // rows of width columns
 }
 
-// The columns of a row. Those from devs on are free devices, by model.
+// The columns of a row. Those from devs on are free whole devices, in milli-devices by
+// model; then follow the shared devices, with what is used of each.
 const (
 	cpus = iota
 	mems
@@ -29,7 +31,7 @@ const (
 	devs
 )
 
-func (t *track) width() int        { return devs + len(t.models) }
+func (t *track) width() int        { return devs + len(t.models) + len(t.shared) }
 func (t *track) row(i int) []int64 { w := t.width(); return t.free[i*w : (i+1)*w : (i+1)*w] }
 
 // end is when row i ends.
@@ -67,33 +69,31 @@ func (t *track) join(i int) {
 	}
 }
 
-// add adds sign × use in [from, to).
-func (t *track) add(from, to int64, use []int64, sign int64) {
+// add takes a use in [from, to), or with sign +1 gives it back.
+func (t *track) add(from, to int64, u use, sign int64) {
 	if from >= to {
 		return
 	}
 	i := t.cut(from)
 	j := t.cut(to)
 	for k := i; k < j; k++ {
-		row := t.row(k)
-		for c, n := range use {
-			row[c] += sign * n
-		}
+		t.apply(t.row(k), u, sign)
 	}
 	t.join(j)
 	t.join(i)
 }
 
-// gpu is how many devices a row has free.
+// gpu is how many whole devices a row has free.
 func (t *track) gpu(row []int64) int64 {
 	var n int64
-	for _, free := range row[devs:] {
+	for _, free := range row[devs:t.column(0)] {
 		n += max(0, free)
 	}
 	return n
 }
 
-// most is how many devices of a row one job like sh can have.
+// most is how much of the devices of a row one job like sh can have; of a part, as
+// far as whole devices go.
 func (t *track) most(row []int64, sh Shape) int64 {
 	var n int64
 	for i, m := range t.models {
@@ -110,12 +110,22 @@ func (t *track) most(row []int64, sh Shape) int64 {
 
 func (t *track) fits(row []int64, sh Shape) bool {
 	return row[cpus] >= sh.CPU && row[mems] >= sh.Mem && row[shut] == 0 &&
-		(sh.GPU == 0 || t.most(row, sh) >= sh.GPU)
+		(sh.GPU == 0 || t.most(row, sh) >= sh.GPU || sh.part() && t.hasRoom(row, sh))
+}
+
+// hasRoom reports whether a shared device has room for sh, a part.
+func (t *track) hasRoom(row []int64, sh Shape) bool {
+	for i, d := range t.shared {
+		if m := t.models[d.model]; t.roomOn(i, row) >= sh.Of(m) && catalog.Allows(sh.Model, m) {
+			return true
+		}
+	}
+	return false
 }
 
 // try reports whether sh fits from start to its end. If so, low is what is free
 // throughout, else next is the first later time worth trying, the end of time if
-// there is none. Low's storage is reused.
+// there is none. Low's storage is reused; it says nothing of shared devices.
 func (t *track) try(sh Shape, start int64, low []int64) (_ []int64, next int64, ok bool) {
 	first := t.find(start)
 	if !t.fits(t.row(first), sh) {
@@ -132,8 +142,14 @@ func (t *track) try(sh Shape, start int64, low []int64) (_ []int64, next int64, 
 			low[c] = min(low[c], n)
 		}
 	}
-	// A job keeps its devices: what counts is what is free throughout, by model.
-	if !t.fits(low, sh) {
+	// A job keeps its devices: what counts is what is free throughout, by model or on
+	// one that is shared.
+	if sh.part() {
+		_, ok = t.seat(sh, start, low)
+	} else {
+		ok = t.fits(low, sh)
+	}
+	if !ok {
 		return low, t.end(first), false
 	}
 	return low, 0, true
@@ -154,9 +170,26 @@ func (t *track) earliest(sh Shape, from, until int64, low []int64) (_ []int64, s
 	return low, 0, false
 }
 
-// uses is the row that sh takes, devices of these models.
+// has reports whether a use is free throughout [from, to).
+func (t *track) has(u use, from, to int64) bool {
+	for i := t.find(from); i < len(t.at) && t.at[i] < to; i++ {
+		row := t.row(i)
+		for c, n := range u.row {
+			if n > 0 && n > row[c] || row[shut] > 0 {
+				return false
+			}
+		}
+	}
+	if u.part == 0 {
+		return true
+	}
+	_, _, ok := t.joins(u.shared, u.part, from, to)
+	return ok
+}
+
+// uses is the row of whole devices of these models, and of the rest.
 func (t *track) uses(cpu, mem int64, models []catalog.ModelCount) []int64 {
-	row := make([]int64, t.width())
+	row := make([]int64, t.column(0))
 	row[cpus], row[mems] = cpu, mem
 	for _, m := range models {
 		if i, ok := slices.BinarySearch(t.models, m.Model); ok {
@@ -166,7 +199,7 @@ func (t *track) uses(cpu, mem int64, models []catalog.ModelCount) []int64 {
 	return row
 }
 
-// counts is the devices of a row, by model, of a set of models.
+// counts is the whole devices of a row, by model, of a set of models.
 func (t *track) counts(row []int64, models string) []catalog.ModelCount {
 	var out []catalog.ModelCount
 	for i, m := range t.models {

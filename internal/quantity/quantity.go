@@ -1,6 +1,6 @@
 // Package quantity has the checked integers that Croft counts with, and their
-// text forms: CPU in milli-cores, memory in bytes, time in nanoseconds. There is
-// no floating point here, and nothing overflows silently.
+// text forms: CPU in milli-cores, memory in bytes, devices in milli-devices, time in
+// nanoseconds. There is no floating point here, and nothing overflows silently.
 package quantity
 
 import (
@@ -34,6 +34,15 @@ func ParseCPU(s string) (int64, error) {
 
 // FormatCPU writes milli-cores as cores: "8", "0.5".
 func FormatCPU(milli int64) string { return formatDecimal(milli, 3, 0) }
+
+// Device is one whole accelerator, in milli-devices.
+const Device int64 = 1000
+
+// ParseDevices reads a number of devices, "2" or "0.5", in milli-devices.
+func ParseDevices(s string) (int64, error) { return decimal(s, 3) }
+
+// FormatDevices writes milli-devices as devices: "2", "0.5".
+func FormatDevices(milli int64) string { return formatDecimal(milli, 3, 0) }
 
 var units = []struct {
 	suffix string

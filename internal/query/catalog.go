@@ -35,7 +35,7 @@ func (r *Reader) Partition(p access.Principal, name string) (v1.Partition, error
 func (v view) partitionWire(row catalog.Partition) v1.Partition {
 	out := v1.Partition{
 		Name: row.Name, Nodes: []string{}, Default: row.Default, Configured: row.Configured, Priority: row.Priority,
-		MaxTime: spanWire(row.MaxWall), DefaultTime: spanWire(row.DefWall),
+		MaxTime: spanWire(row.MaxWall), DefaultTime: spanWire(row.DefWall), ShareDevices: row.ShareDevices,
 		Restricted: len(row.Allow)+len(row.Deny) > 0, Accounts: v.seen(row.Allow), Deny: v.seen(row.Deny), QoS: row.QoS,
 	}
 	for name, n := range v.w.Placement.Nodes.All() {
@@ -95,7 +95,7 @@ func spanWire(ns int64) v1.Quantity {
 	if ns == 0 {
 		return ""
 	}
-	return v1.Quantity(amount(limits.Time, ns))
+	return v1.Quantity(limits.Format(limits.Time, ns))
 }
 
 func word(cond bool, yes, no string) string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/fault"
 )
 
@@ -57,17 +58,14 @@ func parseCursor(s, filter string) (cursor, error) {
 	return c, nil
 }
 
-// The sizes of a page.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
+// defaultPage is how many items a page has where nobody says.
+const defaultPage = 100
 
 // pageSize is how many items a page has when limit were asked for; 0: the default.
 func pageSize(limit int) (int, error) {
 	switch {
-	case limit < 0 || limit > maxPage:
-		return 0, fault.Invalid("limit", "must be from 1 to %d", maxPage)
+	case limit < 0 || limit > v1.MaxPage:
+		return 0, fault.Invalid("limit", "must be from 1 to %d", v1.MaxPage)
 	case limit == 0:
 		return defaultPage, nil
 	}

@@ -104,7 +104,7 @@ func (b *bench) pass(d time.Duration) { b.now.Add(int64(d)) }
 // run submits a job of ada's, lets it run for a while and exit.
 func (b *bench) run(d time.Duration, requeue ...string) id.Job {
 	b.t.Helper()
-	spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "a:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: 2 * hour, Requeue: requeue}
+	spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "a:1", GPU: 1000, CPU: 8000, Mem: 64 << 30, Time: 2 * hour, Requeue: requeue}
 	k := b.do(2, command.Submit{Spec: spec}).Result.(admission.Accepted).Job.ID
 	b.do(0, command.JobStart{Job: k})
 	b.pass(3 * time.Second)

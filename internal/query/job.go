@@ -1,8 +1,11 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +16,8 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -43,7 +48,7 @@ func (r *Reader) Accepted(p access.Principal, got admission.Accepted) (v1.Job, e
 		return out, err
 	}
 	out.Receipt.Lines = lines(got.Verdict.Cost.Lines)
-	view := v.w.View(v.now)
+	view := v.decides()
 	req := admission.Request{Subject: view.SubjectOf(got.Job), Spec: got.Job.Spec, Gate: admission.Start, Job: got.Job}
 	win := window(admission.StartWindow(view, req, got.Verdict))
 	out.Window = &win
@@ -65,21 +70,44 @@ func (r *Reader) Find(ctx context.Context, p access.Principal, name string, acti
 }
 
 func (r *Reader) find(ctx context.Context, v view, name string) (*workload.Job, error) {
-	k, ok := id.ParseJob(name)
-	if !ok {
-		return nil, fault.NotFound("job", clip(name))
-	}
-	j, ok := v.w.Workload.Jobs.Get(k)
-	if !ok {
-		var err error
-		if j, err = r.History.Job(ctx, k); err != nil {
-			return nil, readErr(err, "job", name)
-		}
+	j, err := r.lookUp(ctx, v, name)
+	if err != nil {
+		return nil, err
 	}
 	if !v.may(access.JobRead, j.User, j.Account) {
 		return nil, fault.NotFound("job", name)
 	}
 	return j, nil
+}
+
+// lookUp finds a job by its number, or an element of an array by its name: one that
+// waits as the job that it would become.
+func (r *Reader) lookUp(ctx context.Context, v view, name string) (*workload.Job, error) {
+	jobs := &v.w.Workload.Jobs
+	if array, index, ok := id.ParseElement(name); ok {
+		if e, live := v.w.Workload.Element(array, index); live {
+			return e, nil
+		}
+		if j, live := jobs.Get(array); live && j.Array != nil && j.Array.Pending.Has(index) {
+			e := j.Element(id.Element(array, index), index)
+			e.State = j.State
+			if j.First().ID != e.ID {
+				e.Promise = 0
+			}
+			return e, nil
+		}
+		e, err := r.History.Element(ctx, array, index)
+		return e, readErr(err, "job", clip(name))
+	}
+	k, ok := id.ParseJob(name)
+	if !ok {
+		return nil, fault.NotFound("job", clip(name))
+	}
+	if j, live := jobs.Get(k); live {
+		return j, nil
+	}
+	j, err := r.History.Job(ctx, k)
+	return j, readErr(err, "job", name)
 }
 
 func (r *Reader) refusal(ctx context.Context, v view, k id.Refusal) (*workload.Refusal, error) {
@@ -116,7 +144,58 @@ func keptOf(row *workload.Refusal) (admission.Kept, error) {
 	return kept, err
 }
 
-// SpecOf returns the spec of a job or of a refused request, for a clone.
+// Past looks up those of the jobs that a new one is to wait for which have left the
+// world.
+func (r *Reader) Past(ctx context.Context, deps workload.Dependencies) ([]admission.Past, error) {
+	state := &r.Worlds.World().Workload
+	var out []admission.Past
+	for _, d := range deps.Of {
+		if d.Event == workload.Singleton || state.Stands(d.Job) || slices.ContainsFunc(out, func(p admission.Past) bool { return p.Job == d.Job }) {
+			continue
+		}
+		switch p, err := r.past(ctx, state, d.Job); {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, readErr(err, "job", d.Job.Name())
+		case p.Ended != 0 || p.Absent:
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// past is what became of a job, or of an element of an array. One that was never started
+// left no row: its array says that it was there, and it has ended with that at the latest.
+func (r *Reader) past(ctx context.Context, live *workload.State, k id.Job) (admission.Past, error) {
+	number, index, element := k.Array()
+	if !element {
+		j, err := r.History.Job(ctx, k)
+		if err != nil {
+			return admission.Past{}, err
+		}
+		return admission.Past{Fate: j.Fate(), User: j.User, Account: j.Account, Elements: j.Spec.Array.Elements, Array: j.Array}, nil
+	}
+	e, err := r.History.Element(ctx, number, index)
+	if err == nil {
+		f := e.Fate()
+		f.Job = k
+		return admission.Past{Fate: f, User: e.User, Account: e.Account}, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return admission.Past{}, err
+	}
+	array, ok := live.Jobs.Get(number)
+	if !ok {
+		if array, err = r.History.Job(ctx, number); err != nil {
+			return admission.Past{}, err
+		}
+	}
+	f := workload.Fate{Job: k, Ended: cmp.Or(array.Ended, r.Now()), Outcome: codes.Cancelled}
+	return admission.Past{Fate: f, User: array.User, Account: array.Account, Absent: !array.Spec.Array.Elements.Has(index)}, nil
+}
+
+// SpecOf returns the spec of a job or of a refused request, for a clone. That it was
+// held says nothing of the clone.
 func (r *Reader) SpecOf(ctx context.Context, p access.Principal, name string) (v1.JobSpec, error) {
 	v := r.view(p)
 	if k, ok := id.ParseRefusal(name); ok {
@@ -130,7 +209,9 @@ func (r *Reader) SpecOf(ctx context.Context, p access.Principal, name string) (v
 	if err != nil {
 		return v1.JobSpec{}, err
 	}
-	return j.Spec.Wire(), nil
+	spec := j.Spec
+	spec.Hold = false
+	return spec.Wire(), nil
 }
 
 // Reached reports whether a job has reached or passed a state, "running" or
@@ -144,10 +225,10 @@ func (r *Reader) Reached(ctx context.Context, p access.Principal, name, until st
 	if err != nil {
 		return false, err
 	}
-	switch j.State {
-	case workload.Ended:
+	switch {
+	case j.State == workload.Ended:
 		return true, nil
-	case workload.Running, workload.Stopping:
+	case j.State == workload.Running, j.State == workload.Stopping, j.Array != nil && j.Array.Active+int64(len(j.Array.Ended)) > 0:
 		return until == "running", nil
 	}
 	return false, nil
@@ -168,78 +249,146 @@ func (r *Reader) refusedWire(v view, row *workload.Refusal) (v1.Job, error) {
 	return out, nil
 }
 
-// jobWire is a job as its reader may see it. In detail it also says when a waiting
-// job starts and what keeps it, and itemizes the receipt.
-func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
+// brief is what a list shows of a job: where it stands, and nothing that needs much
+// looking up or room.
+func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 	a := j.Attempt
 	out := v1.Job{
-		ID: decimal(j.ID), Name: j.Spec.Name, User: v.user(j.User), Account: v.account(j.Account), State: string(j.State),
-		Outcome: string(j.Outcome), Message: j.Message, Spec: j.Spec.Wire(), Submitted: at(j.Submitted), Started: moment(a.Started),
-		Ended: moment(j.Ended), Node: a.Node, Devices: v.devices(a.Devices), Attempt: int(a.N), Seq: j.Seq,
+		ID: j.Name(), Name: j.Spec.Name, User: v.user(j.User), Account: v.account(j.Account), State: string(stateOf(j)),
+		Outcome: string(j.Outcome), Message: j.Message, Spec: j.Spec.Amounts(), Submitted: at(j.Submitted), Started: moment(a.Started),
+		Ended: moment(j.Ended), Node: a.Node, Attempt: int(a.N), Seq: j.Seq,
+	}
+	if part := a.Part(); part > 0 && !waiting(j) {
+		out.Part = v1.Quantity(quantity.FormatDevices(part))
 	}
 	switch {
 	case j.State == workload.Ended:
 		code := int(j.ExitCode)
 		out.ExitCode = &code
 	case workload.RulesOf(j.State).Running:
-		out.Contact, out.Limit = contact(a), moment(a.Until)
+		out.Contact = contact(a)
 		out.Progress = r.Server.Progress(j.ID)
 	default:
 		// A requeued job waits again: its last attempt is history.
-		out.Started, out.Node, out.Devices = nil, "", nil
+		out.Started, out.Node = nil, ""
 		out.Progress = r.Server.Progress(j.ID)
 	}
-	var err error
-	if out.Waits, err = v.waits(j); err != nil {
+	reasons, err := v.waits(j)
+	if err != nil {
 		return out, err
 	}
-	if detail && j.State == workload.Queued {
-		verdict, _, err := admission.Why(v.w.View(v.now), j)
+	switch {
+	case len(reasons) > 0:
+		out.Waits = string(reasons[0].Code)
+	case j.State == workload.Queued:
+		out.Waits = string(codes.Priority)
+	}
+	if j.State == workload.Held {
+		out.Reasons, out.Eligible = Reasons(reasons), eligible(j)
+	}
+	if j.Of != 0 && j.ID > 0 {
+		out.Number = decimal(j.ID)
+	}
+	out.Array = arrayWire(j.Array, false)
+	return out, nil
+}
+
+// jobWire is a job as its reader may see it. In detail it also says when a waiting
+// job starts and what keeps it, and itemizes the receipt.
+func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
+	out, err := r.brief(v, j)
+	if err != nil {
+		return out, err
+	}
+	out.Spec, out.Eligible = j.Spec.Wire(), eligible(j)
+	if !waiting(j) {
+		out.Devices = v.devices(j.Attempt.Devices)
+	}
+	if workload.RulesOf(j.State).Running {
+		out.Limit = moment(j.Attempt.Until)
+	}
+	if detail && waiting(j) {
+		verdict, _, err := admission.Why(v.decides(), j)
 		if err != nil {
 			return out, err
 		}
 		win := window(verdict.Window)
 		out.Window, out.Reasons = &win, Reasons(verdict.Reasons)
 	}
+	out.Array = arrayWire(j.Array, true)
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err
 }
 
-// waits is what keeps a waiting job, in brief, so that lists can say it of thousands:
-// a limit or the like, by the decision that starts jobs; for the first of a partition
-// what it lacks; else those before it.
-func (v view) waits(j *workload.Job) (string, error) {
-	switch j.State {
-	case workload.Held:
-		return string(codes.JobHeld), nil
-	case workload.Queued:
-	default:
-		return "", nil
+// stateOf is the state that people know a job by: an array runs while an element does.
+func stateOf(j *workload.Job) workload.JobState {
+	if j.Array != nil && j.Array.Active > 0 {
+		return workload.Running
 	}
-	view := v.w.View(v.now)
-	reasons, err := view.Kept(j)
+	return j.State
+}
+
+// arrayWire is how far an array is, with the indices or without.
+func arrayWire(a *workload.Array, indices bool) *v1.Array {
+	if a == nil {
+		return nil
+	}
+	out := &v1.Array{Pending: a.Pending.Len(), Active: a.Active, More: a.More}
+	for _, t := range a.Ended {
+		if out.Ended == nil {
+			out.Ended = map[string]int64{}
+		}
+		out.Ended[string(t.Outcome)] = t.Count
+	}
+	if indices {
+		out.Waiting, out.Failed = a.Pending.String(), a.Failed.String()
+	}
+	return out
+}
+
+// waiting reports whether a job holds no allocation and may have one yet.
+func waiting(j *workload.Job) bool { return j.State == workload.Held || j.State == workload.Queued }
+
+// eligible is when a job came to compete with others, or will.
+func eligible(j *workload.Job) *time.Time {
+	if j.State != workload.Held {
+		return moment(j.Since())
+	}
+	if opens, known, _ := j.Opens(); known && j.Hold == workload.NoHold {
+		return moment(opens)
+	}
+	return nil
+}
+
+// waits is what keeps a waiting job, in brief, so that lists can say it of thousands:
+// a hold, a limit or the like, by the decision that starts jobs; for the first of a
+// partition what it lacks; none where it is those before it.
+func (v view) waits(j *workload.Job) ([]fault.Reason, error) {
+	if !waiting(j) {
+		return nil, nil
+	}
+	reasons, err := v.keeper().Kept(j)
 	if err == nil && len(reasons) == 0 && v.first(j) {
+		view := v.decides()
 		var verdict admission.Verdict
 		verdict, err = admission.Decide(view, admission.Request{Subject: view.SubjectOf(j), Spec: j.Spec, Gate: admission.Start, Job: j})
 		reasons = verdict.Reasons
 	}
-	if len(reasons) == 0 {
-		return string(codes.Priority), err
-	}
-	return string(reasons[0].Code), err
+	return reasons, err
 }
 
 // first reports whether a waiting job is the next of its partition.
 func (v view) first(j *workload.Job) bool {
-	next, known := v.next[j.Spec.Partition]
+	queue := workload.QueueOf(j.Spec.Partition, j.In)
+	next, known := v.next[queue]
 	if !known {
-		for first := range v.w.Workload.Queue(v.w.View(v.now).Order(), j.Spec.Partition) {
-			next = first.ID
+		for first := range v.w.Workload.Queue(v.decides().Order(), queue) {
+			next = first.Row()
 			break
 		}
-		v.next[j.Spec.Partition] = next
+		v.next[queue] = next
 	}
-	return next == j.ID
+	return next == j.Row()
 }
 
 func contact(a workload.Attempt) string {
@@ -266,8 +415,11 @@ func (v view) devices(uuids []string) []string {
 // though it is posted later.
 func (v view) receipt(j *workload.Job, detail bool) (*v1.Receipt, error) {
 	out := &v1.Receipt{
-		Billing: j.Billing, Deposit: j.Deposit.String(), Charged: j.Charged.String(), Returned: j.Returned.String(),
+		Billing: j.Billing, Deposit: j.Deposit.String(), Charged: j.Charged.String(), Returned: (j.Returned + j.Refunded).String(),
 		Account: v.account(j.Account), Final: j.State == workload.Ended,
+	}
+	if j.Array != nil {
+		out.Charged, out.Returned = j.Array.Charged.String(), (j.Returned + j.Array.Returned).String()
 	}
 	for _, s := range j.Sources {
 		out.Grants = append(out.Grants, v.sourceName(s.Source))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
@@ -23,13 +24,15 @@ type JobQuery struct {
 	QoS       string
 	Node      string
 	From, To  int64 // ns: jobs that existed at some time in [From, To); 0: no bound
+	Elements  bool  // of arrays, too
+	Brief     bool  // only what a list shows
 	Limit     int   // items per page; 0: the default
 	Cursor    string
 }
 
 // filter names the question for a cursor.
 func (q JobQuery) filter(p access.Principal) string {
-	return filterHash("jobs", decimal(p.User), q.ID, q.Account, q.User, q.State, q.Name, q.Partition, q.QoS, q.Node, decimal(q.From), decimal(q.To))
+	return filterHash("jobs", decimal(p.User), q.ID, q.Account, q.User, q.State, q.Name, q.Partition, q.QoS, q.Node, decimal(q.From), decimal(q.To), strconv.FormatBool(q.Elements))
 }
 
 // refusedState asks for requests that were refused: they never became jobs and
@@ -63,12 +66,15 @@ func (r *Reader) Jobs(ctx context.Context, p access.Principal, q JobQuery) (v1.P
 	if next != 0 {
 		out.Next = cursor{Filter: filter, ID: int64(next)}.encode()
 	}
-	for _, j := range rows {
-		wire, err := r.jobWire(v, j, false)
-		if err != nil {
+	show := func(j *workload.Job) (v1.Job, error) { return r.jobWire(v, j, false) }
+	if q.Brief {
+		show = func(j *workload.Job) (v1.Job, error) { return r.brief(v, j) }
+	}
+	out.Items = make([]v1.Job, len(rows))
+	for i, j := range rows {
+		if out.Items[i], err = show(j); err != nil {
 			return out, err
 		}
-		out.Items = append(out.Items, wire)
 	}
 	return out, nil
 }

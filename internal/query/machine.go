@@ -4,8 +4,10 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/quantity"
 )
 
 // Status is the server's state in brief.
@@ -31,10 +33,8 @@ func (r *Reader) Status(p access.Principal) v1.Status {
 		c, m := v.w.Placement.Used(n.Name)
 		cpu, mem, usedCPU, usedMem = cpu+n.CPU, mem+n.Memory, usedCPU+c, usedMem+m
 		for _, d := range v.w.Placement.DevicesOn(n.Name) {
-			gpu++
-			if _, held := v.w.Placement.Holder(d.UUID); held {
-				usedGPU++
-			}
+			gpu += quantity.Device
+			usedGPU += v.w.Placement.InUse(d.UUID)
 		}
 	}
 	out.GPU, out.CPU, out.Mem = use(limits.GPU, usedGPU, gpu), use(limits.CPU, usedCPU, cpu), use(limits.Mem, usedMem, mem)
@@ -92,7 +92,10 @@ func (v view) nodeWire(n placement.Node) v1.Node {
 
 func (v view) deviceWire(n placement.Node, d placement.Device) v1.Device {
 	out := v1.Device{UUID: d.UUID, Name: d.Name, Model: d.Model, State: "free"}
-	jid, held := v.w.Placement.Holder(d.UUID)
+	if d.Memory > 0 {
+		out.Memory = v1.Quantity(quantity.FormatBytes(d.Memory))
+	}
+	shares := v.w.Placement.Shares(d.UUID)
 	switch {
 	case len(d.Foreign) > 0:
 		p := d.Foreign[0]
@@ -100,18 +103,34 @@ func (v view) deviceWire(n placement.Node, d placement.Device) v1.Device {
 		out.User = p.User
 	case !d.Healthy:
 		out.State, out.Reason = "down", d.Reason
-	case held:
+	case len(shares) > 0:
 		out.State = "used"
 	case !n.Ready:
 		out.State, out.Reason = "down", n.Reason
 	case n.Drained:
 		out.State, out.Reason = "drained", n.Why
-	}
-	if j, ok := v.w.Workload.Jobs.Get(jid); held && ok {
-		out.Job = decimal(jid)
-		if v.may(access.JobRead, j.User, j.Account) {
-			out.User, out.Account = v.user(j.User), v.account(j.Account)
+	default:
+		if open := v.w.Ledger.OpenTiles(d.UUID); len(open) > 0 && open[0].Cause == ledger.CauseReserved {
+			out.State = "reserved"
 		}
+	}
+	if used := v.w.Placement.InUse(d.UUID); used > 0 {
+		out.Used = v1.Quantity(quantity.FormatDevices(used))
+	}
+	for _, s := range shares {
+		out.Shares = append(out.Shares, v.deviceShare(s))
+	}
+	if len(shares) == 1 && shares[0].Milli == quantity.Device {
+		one := out.Shares[0]
+		out.Job, out.User, out.Account, out.Shares = one.Job, one.User, one.Account, nil
+	}
+	return out
+}
+
+func (v view) deviceShare(s placement.Share) v1.DeviceShare {
+	out := v1.DeviceShare{Job: decimal(s.Job), GPU: v1.Quantity(quantity.FormatDevices(s.Milli))}
+	if j, ok := v.w.Workload.Jobs.Get(s.Job); ok && v.may(access.JobRead, j.User, j.Account) {
+		out.User, out.Account = v.user(j.User), v.account(j.Account)
 	}
 	return out
 }

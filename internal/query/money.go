@@ -12,7 +12,6 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
-	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/store"
@@ -120,79 +119,6 @@ func (v view) priceWire(row catalog.Price) v1.PriceVersion {
 		out.GPU[m.Model] = money.Micros(m.Rate).String()
 	}
 	return out
-}
-
-// Limits lists limits with what is used of them: all that the caller may see, or
-// those that bind an account or a user, the ancestors' among them.
-func (r *Reader) Limits(p access.Principal, account, user string) ([]v1.LimitUse, error) {
-	v := r.view(p)
-	out := []v1.LimitUse{}
-	if account == "" && user == "" {
-		for _, l := range v.w.Limits.Limits.All() {
-			if v.seesLimit(l) {
-				out = append(out, v.limitWire(l, v.w.Limits.Used(l.Scope, l.Resource)))
-			}
-		}
-		return out, nil
-	}
-	var who limits.Who
-	if account != "" {
-		a, err := v.accountNamed(account)
-		if err != nil {
-			return nil, err
-		}
-		who.Path = v.w.Tenancy.Path(a.ID)
-	}
-	if user != "" {
-		u, ok := v.w.Tenancy.User(user)
-		if !ok || !v.may(access.UserSee, u.ID, 0) {
-			return nil, fault.NotFound("user", clip(user))
-		}
-		who.User = u.ID
-	}
-	for _, b := range v.w.Limits.Effective(who) {
-		out = append(out, v.limitWire(b.Limit, b.Used))
-	}
-	return out, nil
-}
-
-func (v view) seesLimit(l limits.Limit) bool {
-	switch {
-	case l.Scope.User != 0 && l.Scope.User == v.self():
-		return true
-	case l.Scope.Account != 0:
-		return v.may(access.AccountRead, 0, l.Scope.Account)
-	case l.Scope.User != 0:
-		return v.may(access.UserSee, l.Scope.User, 0)
-	}
-	return true
-}
-
-// Limit is a limit as the API shows it.
-func (r *Reader) Limit(p access.Principal, l limits.Limit) v1.Limit {
-	return r.view(p).limitWire(l, 0).Limit
-}
-
-// LimitOn finds the limit of a scope and resource, for a repeated request.
-func (r *Reader) LimitOn(p access.Principal, want v1.Limit) (v1.Limit, bool) {
-	v := r.view(p)
-	for _, l := range v.w.Limits.Limits.All() {
-		w := v.limitWire(l, 0).Limit
-		if w.Account == want.Account && w.User == want.User && w.Partition == want.Partition && w.Resource == want.Resource {
-			return w, true
-		}
-	}
-	return v1.Limit{}, false
-}
-
-func (v view) limitWire(l limits.Limit, used int64) v1.LimitUse {
-	return v1.LimitUse{
-		Limit: v1.Limit{
-			ID: decimal(l.ID), Account: v.account(l.Scope.Account), User: v.user(l.Scope.User), Partition: l.Scope.Partition,
-			Resource: string(l.Resource), Max: v1.Quantity(amount(l.Resource, l.Max)),
-		},
-		Used: v1.Quantity(amount(l.Resource, used)), From: v.w.View(v.now).ScopeName(l.Scope),
-	}
 }
 
 // TransferQuery selects postings.

@@ -14,6 +14,8 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
@@ -31,7 +33,9 @@ type Worlds interface {
 // History is what is read from the database; *store.Store has it.
 type History interface {
 	Job(ctx context.Context, job id.Job) (*workload.Job, error)
+	Element(ctx context.Context, array id.Job, index int64) (*workload.Job, error)
 	Jobs(ctx context.Context, f store.JobFilter, limit int) ([]workload.Job, error)
+	Steps(ctx context.Context, job id.Job, f store.StepFilter, limit int) ([]workload.Step, error)
 	Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error)
 	Refusals(ctx context.Context, f store.JobFilter, limit int) ([]workload.Refusal, error)
 	Transfers(ctx context.Context, f store.TransferFilter, limit int) ([]ledger.Transfer, error)
@@ -54,6 +58,9 @@ type Server struct {
 	Runtime  func() (ok bool, what string) // contact with the runtime; nil: not known
 	Clock    func() string                 // "ok", or why expiry is paused; nil: ok
 	Progress func(id.Job) string           // "pulling 40%"; nil: none
+	Coming   func(image string) string     // "ready", "pulling 40%"; nil: not known
+
+	StepProgress func(*workload.Step) string // "pulling 40%"; nil: none
 }
 
 // Deps is what a Reader is made of.
@@ -65,7 +72,10 @@ type Deps struct {
 }
 
 // Reader answers questions. It is safe for concurrent use.
-type Reader struct{ Deps }
+type Reader struct {
+	Deps
+	standings standings
+}
 
 // New returns a Reader.
 func New(d Deps) *Reader {
@@ -78,7 +88,10 @@ func New(d Deps) *Reader {
 	if d.Server.Progress == nil {
 		d.Server.Progress = func(id.Job) string { return "" }
 	}
-	return &Reader{d}
+	if d.Server.StepProgress == nil {
+		d.Server.StepProgress = func(*workload.Step) string { return "" }
+	}
+	return &Reader{Deps: d}
 }
 
 // view is one snapshot as one caller may see it.
@@ -88,6 +101,16 @@ type view struct {
 	now   int64
 	aside func() setAside
 	next  map[string]id.Job // the first waiting job of partitions, once somebody asked
+	// shares is the standings of w, a second old at most
+	shares func() *fairshare.Standings
+	keeper func() *admission.Keeper
+	names  *names
+}
+
+// names is what users and accounts are called, as far as somebody asked.
+type names struct {
+	users    map[id.User]string
+	accounts map[id.Account]string
 }
 
 // setAside is what open jobs have set aside, by account and by source.
@@ -99,7 +122,20 @@ type setAside struct {
 func (r *Reader) view(p access.Principal) view {
 	w := r.Worlds.World()
 	p.Now = max(r.Now(), w.Now)
-	return view{w, p, p.Now, sync.OnceValue(func() setAside { return asideOf(w) }), map[string]id.Job{}}
+	v := view{
+		w: w, p: p, now: p.Now, aside: sync.OnceValue(func() setAside { return asideOf(w) }), next: map[string]id.Job{},
+		shares: func() *fairshare.Standings { return r.standings.of(w, p.Now) },
+		names:  &names{map[id.User]string{}, map[id.Account]string{}},
+	}
+	v.keeper = sync.OnceValue(func() *admission.Keeper { return v.decides().Keeper() })
+	return v
+}
+
+// decides is what a decision about the view looks at.
+func (v view) decides() admission.View {
+	out := v.w.View(v.now)
+	out.Standings = v.shares
+	return out
 }
 
 func asideOf(w *world.World) setAside {
@@ -121,18 +157,44 @@ func (v view) may(a access.Action, owner id.User, account id.Account) bool {
 func (v view) self() id.User { return id.User(v.p.User) }
 
 func (v view) user(u id.User) string {
-	row, _ := v.w.Tenancy.Users.Get(u)
-	return row.Name
+	return once(v.names.users, u, func() string {
+		row, _ := v.w.Tenancy.Users.Get(u)
+		_, taken := v.w.Tenancy.User(row.Name)
+		return dated(row.Name, row.Retired, taken)
+	})
 }
 
 func (v view) account(a id.Account) string {
-	row, _ := v.w.Tenancy.Accounts.Get(a)
-	return row.Name
+	return once(v.names.accounts, a, func() string {
+		row, _ := v.w.Tenancy.Accounts.Get(a)
+		_, taken := v.w.Tenancy.Account(row.Name)
+		return dated(row.Name, row.Retired, taken)
+	})
+}
+
+// once is what is known at a key, found out when it is first asked for.
+func once[K comparable](known map[K]string, key K, find func() string) string {
+	name, ok := known[key]
+	if !ok {
+		name = find()
+		known[key] = name
+	}
+	return name
+}
+
+// dated tells a name of the past from who has it now.
+func dated(name string, retired int64, taken bool) string {
+	if retired == 0 || !taken {
+		return name
+	}
+	return name + " (until " + at(retired).Format(time.DateOnly) + ")"
 }
 
 // readErr turns what the database answered into what a caller may see.
 func readErr(err error, kind, name string) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return fault.NotFound(kind, name)
 	case errors.Is(err, store.ErrUnavailable):

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"context"
+
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
@@ -13,14 +15,14 @@ import (
 // Defaults is what a spec gets that leaves an amount out.
 func (r *Reader) Defaults() workload.Defaults {
 	s := r.Worlds.World().Site
-	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, MaxGrace: s.MaxGrace}
+	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, MaxGrace: s.MaxGrace, Now: r.Now()}
 }
 
 // Quote says what a job would cost and when it would start. home is the host path
 // of the caller's home, for mounts; empty: unknown.
-func (r *Reader) Quote(p access.Principal, spec workload.Spec, home string) (v1.Quote, error) {
+func (r *Reader) Quote(ctx context.Context, p access.Principal, spec workload.Spec, home string) (v1.Quote, error) {
 	v := r.view(p)
-	view := v.w.View(v.now)
+	view := v.decides()
 	subject, spec, err := view.Resolve(v.p, spec)
 	if err != nil {
 		return v1.Quote{}, err
@@ -29,7 +31,15 @@ func (r *Reader) Quote(p access.Principal, spec workload.Spec, home string) (v1.
 		return v1.Quote{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
 	}
 	subject.Home = home
-	req := admission.Request{Subject: subject, Spec: spec, Gate: admission.Accept}
+	past, err := r.Past(ctx, spec.After)
+	if err != nil {
+		return v1.Quote{}, err
+	}
+	met, array, err := view.Dependencies(v.p, spec, past)
+	if err != nil {
+		return v1.Quote{}, err
+	}
+	req := admission.Request{Subject: subject, Spec: spec, Met: met, Array: array, Gate: admission.Accept}
 	verdict, err := admission.Quote(view, req)
 	if err != nil {
 		return v1.Quote{}, err
@@ -37,6 +47,7 @@ func (r *Reader) Quote(p access.Principal, spec workload.Spec, home string) (v1.
 	out := v1.Quote{
 		Admitted: verdict.Admit, Price: v1.Price{Total: verdict.Cost.Total.String(), Lines: lines(verdict.Cost.Lines)}, Window: window(verdict.Window),
 		Account: subject.Account.Name, Billing: string(subject.Account.Billing), Spec: spec.Wire(), Reasons: Reasons(verdict.Reasons),
+		Priority: v.priority(view, view.FactorsOf(req), req.Lane(), 0),
 	}
 	if subject.Account.Billing != tenancy.BillingOff {
 		before := money.Micros(verdict.Before)

@@ -3,8 +3,8 @@ package query
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
-	"sort"
 	"strings"
 
 	"croft.dev/croft/internal/access"
@@ -26,31 +26,49 @@ type selection struct {
 // selection splits what is asked for into what the caller may read: all of it, or
 // what is the caller's own and what is in accounts that the caller manages.
 func (v view) selection(q JobQuery) (selection, error) {
-	f := store.JobFilter{Partitions: list(q.Partition), From: q.From, To: q.To}
+	f := store.JobFilter{Partitions: list(q.Partition), From: q.From, To: q.To, Elements: q.Elements}
 	sel := selection{names: list(q.Name), qos: list(q.QoS), nodes: list(q.Node)}
 	var err error
 	if f.States, sel.live, err = states(q.State); err != nil {
 		return sel, err
 	}
 	for _, name := range list(q.ID) {
-		k, ok := id.ParseJob(name)
+		k, ok := v.numbered(name)
 		if !ok {
 			return sel, fault.Invalid("id", "%q isn't a job's number", clip(name))
 		}
 		f.IDs = append(f.IDs, k)
 	}
 	for _, name := range list(q.Account) {
-		a, ok := v.w.Tenancy.Account(name)
-		if !ok || !v.may(access.AccountSee, 0, a.ID) {
+		found := v.accountsNamed(name)
+		if len(found) == 0 {
 			return sel, fault.NotFound("account", clip(name))
 		}
-		f.Accounts = append(f.Accounts, a.ID)
+		for _, a := range found {
+			f.Accounts = append(f.Accounts, a.ID)
+		}
 	}
 	if f.Users, err = v.people(q.User); err != nil {
 		return sel, err
 	}
 	sel.parts = v.readableParts(f)
 	return sel, nil
+}
+
+// nobody is no user's id.
+const nobody = id.User(-1)
+
+// numbered is the number of a job, or of an element that has it already: one that
+// waits, or has ended, has none here.
+func (v view) numbered(name string) (id.Job, bool) {
+	array, index, ok := id.ParseElement(name)
+	if !ok {
+		return id.ParseJob(name)
+	}
+	if e, started := v.w.Workload.Element(array, index); started {
+		return e.ID, true
+	}
+	return array, true
 }
 
 // people are the users of a list of names; none is everybody.
@@ -63,11 +81,16 @@ func (v view) people(names string) ([]id.User, error) {
 	}
 	var out []id.User
 	for _, name := range list(names) {
-		u, ok := v.w.Tenancy.User(name)
-		if !ok {
-			return nil, fault.NotFound("user", clip(name))
+		found := v.w.Tenancy.UsersNamed(name)
+		if len(found) == 0 {
+			if v.may(access.UserSee, 0, 0) {
+				return nil, fault.NotFound("user", clip(name))
+			}
+			out = append(out, nobody) // whoever may not know who exists is told of no jobs
 		}
-		out = append(out, u.ID)
+		for _, u := range found {
+			out = append(out, u.ID)
+		}
 	}
 	return out, nil
 }
@@ -170,7 +193,7 @@ func (r *Reader) selected(ctx context.Context, v view, sel selection, before id.
 		return out, next, nil
 	}
 	for scanned := 0; scanned < maxScan; {
-		rows, err := r.past(ctx, sel, before, limit+1)
+		rows, err := r.ended(ctx, sel, before, limit+1)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -191,9 +214,9 @@ func (r *Reader) selected(ctx context.Context, v view, sel selection, before id.
 	return out, before, nil
 }
 
-// past is the newest limit jobs below before that the database can tell by its
+// ended is the newest limit jobs below before that the database can tell by its
 // columns.
-func (r *Reader) past(ctx context.Context, sel selection, before id.Job, limit int) ([]*workload.Job, error) {
+func (r *Reader) ended(ctx context.Context, sel selection, before id.Job, limit int) ([]*workload.Job, error) {
 	found := map[id.Job]*workload.Job{}
 	for _, f := range sel.parts {
 		f.Before = before
@@ -214,37 +237,34 @@ func (r *Reader) past(ctx context.Context, sel selection, before id.Job, limit i
 }
 
 // live finds the same in the snapshot.
-func (v view) live(sel selection, before id.Job, limit int) []*workload.Job {
-	if len(sel.parts) == 1 && len(sel.parts[0].Users) == 1 {
-		return v.liveOf(sel, before, limit)
+func (v view) live(sel selection, before id.Job, limit int) (out []*workload.Job) {
+	if before == 0 {
+		before = v.w.Workload.NextJob()
 	}
-	jobs := &v.w.Workload.Jobs
-	end := jobs.Len()
-	if before != 0 {
-		end = sort.Search(end, func(i int) bool { k, _, _ := jobs.At(i); return k >= before })
-	}
-	var out []*workload.Job
-	for i := end - 1; i >= 0 && len(out) < limit; i-- {
-		if _, j, ok := jobs.At(i); ok && sel.has(j) {
+	for j := range v.newest(sel, before) {
+		if sel.has(j) {
 			out = append(out, j)
+		}
+		if len(out) == limit {
+			break
 		}
 	}
 	return out
 }
 
-// liveOf is the live jobs of one user.
-func (v view) liveOf(sel selection, before id.Job, limit int) []*workload.Job {
-	var out []*workload.Job
-	for j := range v.w.Workload.OfUser(sel.parts[0].Users[0]) {
-		if before != 0 && j.ID >= before {
-			break
-		}
-		if sel.has(j) {
-			out = append(out, j)
+// newest yields the live jobs among which the selected ones are, those with ids below
+// before.
+func (v view) newest(sel selection, before id.Job) iter.Seq[*workload.Job] {
+	if len(sel.parts) == 1 && len(sel.parts[0].Users) == 1 {
+		return v.w.Workload.OfUser(sel.parts[0].Users[0], before)
+	}
+	return func(yield func(*workload.Job) bool) {
+		for _, j := range v.w.Workload.Jobs.Back(before) {
+			if !yield(j) {
+				return
+			}
 		}
 	}
-	slices.Reverse(out)
-	return out[:min(limit, len(out))]
 }
 
 func (s selection) has(j *workload.Job) bool {
@@ -257,8 +277,20 @@ func (s selection) fits(j *workload.Job) bool {
 }
 
 func matches(f store.JobFilter, j *workload.Job) bool {
-	return among(f.IDs, j.ID) && among(f.Users, j.User) && among(f.Accounts, j.Account) && among(f.States, j.State) &&
+	return chosen(f, j) && among(f.Users, j.User) && among(f.Accounts, j.Account) && among(f.States, j.State) &&
 		among(f.Partitions, j.Spec.Partition) && (f.From == 0 || j.Ended == 0 || j.Ended >= f.From) && (f.To == 0 || j.Submitted < f.To)
+}
+
+// chosen reports whether a job is one of those asked for by their numbers, or where none
+// is, of those that are listed.
+func chosen(f store.JobFilter, j *workload.Job) bool {
+	switch {
+	case len(f.IDs) == 0:
+		return f.Elements || j.Of == 0
+	case slices.Contains(f.IDs, j.ID):
+		return true
+	}
+	return f.Elements && j.Of != 0 && slices.Contains(f.IDs, j.Of)
 }
 
 // among reports whether v is in a list; an empty list has everything.

@@ -113,7 +113,11 @@ func (r *Reader) statementUsers(ctx context.Context, v view, a tenancy.Account, 
 	}
 	out := []v1.StatementUser{}
 	for u, s := range sums {
-		out = append(out, v1.StatementUser{User: v.user(u), Jobs: s.jobs, GPUHours: s.device.String(), Charged: s.charged.String()})
+		name := v.user(u)
+		if u == 0 {
+			name, s.jobs = "(reserved, unused)", 0
+		}
+		out = append(out, v1.StatementUser{User: name, Jobs: s.jobs, GPUHours: s.device.String(), Charged: s.charged.String()})
 	}
 	slices.SortFunc(out, func(a, b v1.StatementUser) int { return cmp.Compare(a.User, b.User) })
 	return out, nil

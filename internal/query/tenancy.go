@@ -1,6 +1,8 @@
 package query
 
 import (
+	"slices"
+
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
@@ -13,13 +15,14 @@ import (
 // Me says who the caller is.
 func (r *Reader) Me(p access.Principal) v1.Me {
 	v := r.view(p)
-	return v1.Me{User: p.Name, Role: string(p.Platform), Accounts: v.memberships(v.self())}
+	_, has := v.w.Tenancy.Passwords.Get(v.self())
+	return v1.Me{User: p.Name, Role: string(p.Platform), Accounts: v.memberships(v.self()), Password: has}
 }
 
 func (v view) memberships(u id.User) []v1.Membership {
 	out := []v1.Membership{}
 	for _, m := range v.w.Tenancy.MembershipsOf(u) {
-		out = append(out, v1.Membership{Account: v.account(m.Account), Role: m.Role.String()})
+		out = append(out, v1.Membership{Account: v.account(m.Account), Role: m.Role.String(), Ends: moment(v.w.Tenancy.MemberEnd(m))})
 	}
 	return out
 }
@@ -29,7 +32,7 @@ func (r *Reader) Accounts(p access.Principal) []v1.Account {
 	v := r.view(p)
 	out := []v1.Account{}
 	for _, a := range v.w.Tenancy.Accounts.All() {
-		if v.may(access.AccountSee, 0, a.ID) {
+		if a.Retired == 0 && v.may(access.AccountSee, 0, a.ID) {
 			out = append(out, v.accountWire(a))
 		}
 	}
@@ -50,8 +53,8 @@ func (r *Reader) Account(p access.Principal, name string) (v1.Account, error) {
 	for _, m := range v.w.Tenancy.Members(a.ID) {
 		out.Members = append(out.Members, v.memberWire(m))
 	}
-	for _, b := range v.w.Limits.Effective(limits.Who{Path: v.w.Tenancy.Path(a.ID)}) {
-		out.Usage = append(out.Usage, v.limitWire(b.Limit, b.Used))
+	for _, b := range v.w.Limits.Effective(limits.Who{Path: v.w.Tenancy.Path(a.ID)}, v.now) {
+		out.Usage = append(out.Usage, v.limitWire(b))
 	}
 	for _, g := range v.w.Ledger.Grants.All() {
 		if g.Account == a.ID {
@@ -77,19 +80,28 @@ func (r *Reader) Member(p access.Principal, account, user string) (v1.Member, er
 }
 
 func (v view) memberWire(m tenancy.Member) v1.Member {
-	return v1.Member{User: v.user(m.User), Role: m.Role.String(), Group: m.FromGroup}
+	return v1.Member{User: v.user(m.User), Role: m.Role.String(), Group: m.FromGroup, Ends: moment(v.w.Tenancy.MemberEnd(m)), Weight: max(m.Weight, 1)}
 }
 
+// accountNamed finds the account that has a name or, when none has, the last that
+// had it.
 func (v view) accountNamed(name string) (tenancy.Account, error) {
-	a, ok := v.w.Tenancy.Account(name)
-	if !ok || !v.may(access.AccountSee, 0, a.ID) {
-		return a, fault.NotFound("account", clip(name))
+	if found := v.accountsNamed(name); len(found) > 0 {
+		return found[0], nil
 	}
-	return a, nil
+	return tenancy.Account{}, fault.NotFound("account", clip(name))
+}
+
+// accountsNamed are those of the accounts of a name that the caller may see.
+func (v view) accountsNamed(name string) []tenancy.Account {
+	return slices.DeleteFunc(v.w.Tenancy.AccountsNamed(name), func(a tenancy.Account) bool { return !v.may(access.AccountSee, 0, a.ID) })
 }
 
 func (v view) accountWire(a tenancy.Account) v1.Account {
-	out := v1.Account{Name: a.Name, Billing: string(a.Billing), Group: a.Group, Closed: a.Closed}
+	out := v1.Account{
+		Name: v.account(a.ID), Billing: string(a.Billing), Group: a.Group, Closed: a.Closed,
+		Ends: moment(v.w.Tenancy.AccountEnd(a.ID)), Retired: moment(a.Retired), Weight: max(a.Weight, 1),
+	}
 	// An ancestor is named also to those who may not look into it: it may bound
 	// what the account can do.
 	out.Parent = v.account(a.Parent)
@@ -114,7 +126,7 @@ func (r *Reader) Users(p access.Principal) []v1.User {
 	v := r.view(p)
 	out := []v1.User{}
 	for _, u := range v.w.Tenancy.Users.All() {
-		if v.may(access.UserSee, u.ID, 0) {
+		if u.Retired == 0 && v.may(access.UserSee, u.ID, 0) {
 			out = append(out, v.userWire(u))
 		}
 	}
@@ -124,15 +136,19 @@ func (r *Reader) Users(p access.Principal) []v1.User {
 // User returns one.
 func (r *Reader) User(p access.Principal, name string) (v1.User, error) {
 	v := r.view(p)
-	u, ok := v.w.Tenancy.User(name)
-	if !ok || !v.may(access.UserSee, u.ID, 0) {
-		return v1.User{}, fault.NotFound("user", clip(name))
+	for _, u := range v.w.Tenancy.UsersNamed(name) {
+		if v.may(access.UserSee, u.ID, 0) {
+			return v.userWire(u), nil
+		}
 	}
-	return v.userWire(u), nil
+	return v1.User{}, fault.NotFound("user", clip(name))
 }
 
 func (v view) userWire(u tenancy.User) v1.User {
-	out := v1.User{Name: u.Name, Role: string(u.Platform), Blocked: u.Blocked, Warning: u.Warning, Accounts: v.memberships(u.ID)}
+	out := v1.User{
+		Name: v.user(u.ID), Role: string(u.Platform), Blocked: u.Blocked, Warning: u.Warning, Accounts: v.memberships(u.ID),
+		Ends: moment(u.Ends), Retired: moment(u.Retired),
+	}
 	if u.UID >= 0 {
 		out.UID = &u.UID
 	}
@@ -147,16 +163,48 @@ func (r *Reader) Tokens(p access.Principal, name string) ([]v1.Token, error) {
 		return nil, fault.NotFound("user", clip(name))
 	}
 	out := []v1.Token{}
-	for _, t := range v.w.Tenancy.Tokens.All() {
-		if t.User == u.ID && !t.Revoked {
+	for _, t := range v.w.Tenancy.TokensOf(u.ID) {
+		if !t.Session() {
 			out = append(out, v.tokenWire(t))
 		}
 	}
 	return out, nil
 }
 
+// Sessions lists a user's sessions that haven't ended.
+func (r *Reader) Sessions(p access.Principal, name string) ([]v1.Session, error) {
+	v := r.view(p)
+	u, ok := v.w.Tenancy.User(name)
+	if !ok || !v.may(access.TokenRun, u.ID, 0) {
+		return nil, fault.NotFound("user", clip(name))
+	}
+	out := []v1.Session{}
+	for _, t := range v.w.Tenancy.TokensOf(u.ID) {
+		if t.Session() && t.Usable(v.now) {
+			out = append(out, v.sessionWire(t))
+		}
+	}
+	return out, nil
+}
+
+// Session is a session that was opened just now, as the API shows it; without its
+// secret.
+func (r *Reader) Session(p access.Principal, t tenancy.Token) v1.Session {
+	return r.view(p).sessionWire(t)
+}
+
+func (v view) sessionWire(t tenancy.Token) v1.Session {
+	return v1.Session{
+		ID: decimal(t.ID), User: v.user(t.User), Name: t.Name, Created: at(t.Created), Used: at(t.Used),
+		Ends: at(t.End()), Expires: at(t.Expires), Current: int64(t.ID) == v.p.Narrow.Token,
+	}
+}
+
 func (v view) tokenWire(t tenancy.Token) v1.Token {
-	return v1.Token{ID: decimal(t.ID), User: v.user(t.User), Name: t.Name, Created: at(t.Created), Expires: moment(t.Expires)}
+	return v1.Token{
+		ID: decimal(t.ID), User: v.user(t.User), Name: t.Name, Created: at(t.Created), Expires: moment(t.Expires),
+		Scopes: t.Scopes.Names(), Account: v.account(t.Account),
+	}
 }
 
 // Token is a token that was made just now, as the API shows it; without its secret.

@@ -119,7 +119,7 @@ func (a *audit) readJobs(ctx context.Context) error {
 	var before id.Job
 	var newest id.Job
 	for {
-		rows, err := a.r.History.Jobs(ctx, store.JobFilter{Before: before, States: []workload.JobState{workload.Ended}}, pageRows)
+		rows, err := a.r.History.Jobs(ctx, store.JobFilter{Elements: true, Before: before, States: []workload.JobState{workload.Ended}}, pageRows)
 		if err != nil {
 			return err
 		}

@@ -61,6 +61,9 @@ func (a *audit) add(t ledger.Transfer) {
 	case ledger.KindReturn:
 		j.returned += n
 	case ledger.KindCharge:
+		if t.Job == 0 {
+			a.waste[ledger.CauseReserved] += n
+		}
 		j.charge += n
 		at.charged += n
 	case ledger.KindCorrect:
@@ -162,8 +165,8 @@ func (a *audit) attempt(j *workload.Job, at workload.Attempt) {
 	a.usedTime(j, at)
 }
 
-// compareWaste compares what was posted as waste for device time with what the
-// tiles say was posted.
+// compareWaste compares what was posted for device time that nobody used, as waste or as
+// the charge of a reservation, with what the tiles say was posted.
 func (a *audit) compareWaste() {
 	causes := maps.Clone(a.waste)
 	maps.Copy(causes, a.posted)

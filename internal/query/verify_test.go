@@ -64,7 +64,7 @@ func TestVerifyAfterLateNews(t *testing.T) {
 	b := newBench(t)
 	k := b.run(30 * time.Minute)
 	b.do(0, command.JobObserved{Job: k, N: 1, Exited: true, Finished: b.now.Load() - 60e9})
-	fast := b.do(2, command.Submit{Spec: workload.Spec{Name: "true", Kind: workload.KindContainer, Image: "a:1", GPU: 1, CPU: 8000, Mem: 64 << 30, Time: hour}}).Result.(admission.Accepted).Job.ID
+	fast := b.do(2, command.Submit{Spec: workload.Spec{Name: "true", Kind: workload.KindContainer, Image: "a:1", GPU: 1000, CPU: 8000, Mem: 64 << 30, Time: hour}}).Result.(admission.Accepted).Job.ID
 	b.do(0, command.JobStart{Job: fast})
 	b.pass(time.Minute)
 	b.do(0, command.JobObserved{Job: fast, N: 1, Exited: true, Started: b.now.Load() - 50e9, Finished: b.now.Load() - 20e9})
@@ -148,7 +148,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		"a charge":          {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 1 && r.Kind == ledger.KindCharge) }}, "charges are", "attempt 1.1"},
 		"a job's sum":       {tampered{job: func(j *workload.Job) { j.Charged++ }}, "jobs' sums", "job 2 says"},
 		"a deposit":         {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 3 && r.Kind == ledger.KindDeposit) }}, "deposits are", "job 3 has"},
-		"a gap":             {tampered{tile: func(r *ledger.Tile) { r.To -= when[int64](r.Cause == ledger.CauseDrained && r.Device == "SIM-1") }}, "device time has", "SIM-1 was drained"},
+		"a gap":             {tampered{tile: func(r *ledger.Tile) { r.To -= when[int64](r.Cause == ledger.CauseDrained && r.Device == "SIM-1") }}, "device time has", "SIM-1: 0 of it"},
 		"another's time":    {tampered{tile: func(r *ledger.Tile) { r.Account += when[id.Account](r.Cause == ledger.CauseUsed) }}, "charged time", "1.1"},
 		"shorter time":      {tampered{tile: func(r *ledger.Tile) { r.From += when[int64](r.Cause == ledger.CauseUsed && r.Job == 1) }}, "charged time", "1.1 pays for SIM-0"},
 		"lost waste":        {tampered{tile: func(r *ledger.Tile) { r.Posted += when[money.Micros](r.Cause == ledger.CauseDrained) }}, "waste is", "drained"},

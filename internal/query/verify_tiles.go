@@ -3,14 +3,17 @@ package query
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
 )
@@ -36,36 +39,39 @@ func (a *audit) readTiles(ctx context.Context) error {
 		}
 		seen[device], all = true, all[n:]
 	}
-	for device, open := range a.w.Ledger.Tiles.All() {
-		a.tiles.want(seen[device], "%s has been %s since %s, of which nothing is recorded", device, open.Cause, stamp(open.From))
+	for _, open := range a.w.Ledger.Tiles.All() {
+		a.tiles.want(seen[open.Device], "%s has been %s since %s, of which nothing is recorded", open.Device, open.Cause, stamp(open.From))
 	}
 	return nil
 }
 
-// asOf is a device's tiles as they were at S: those before the one that was open
-// then are closed for good, and those after it came later.
+// asOf is a device's tiles as they were at S: those that were open then, and those
+// that were closed for good. What began later, of the same job or of the whole device,
+// came later.
 func (a *audit) asOf(device string, tiles []ledger.Tile) []ledger.Tile {
-	open, ok := a.w.Ledger.Tiles.Get(device)
-	var out []ledger.Tile
+	open := a.w.Ledger.OpenTiles(device)
+	out := slices.Clone(open)
 	for _, t := range tiles {
-		if ok && t.From < open.From || !ok && t.To != 0 {
+		until := a.w.Now + 1
+		for _, o := range open {
+			if o.Job == t.Job || o.Milli == quantity.Device {
+				until = min(until, o.From)
+			}
+		}
+		if t.To != 0 && t.From < until {
 			out = append(out, t)
 		}
 	}
-	if ok {
-		out = append(out, open)
-	}
+	slices.SortFunc(out, func(x, y ledger.Tile) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Job, y.Job)) })
 	return out
 }
 
 func (a *audit) device(ctx context.Context, device string, tiles []ledger.Tile) error {
-	for i, t := range tiles {
-		last := i == len(tiles)-1
-		a.tiles.want(t.To != 0 && t.From <= t.To || t.To == 0 && last, "%s: %s from %s to %s", device, t.Cause, stamp(t.From), stamp(t.To))
-		if i > 0 {
-			if err := a.seam(ctx, tiles[i-1], t); err != nil {
-				return err
-			}
+	change := map[int64]int64{} // of what is recorded of the device, by time
+	for _, t := range tiles {
+		a.tiles.want(t.To == 0 || t.From <= t.To, "%s: %s from %s to %s", device, t.Cause, stamp(t.From), stamp(t.To))
+		if change[t.From] += t.Milli; t.To != 0 {
+			change[t.To] -= t.Milli
 		}
 		switch {
 		case t.Cause == ledger.CauseUsed:
@@ -75,20 +81,28 @@ func (a *audit) device(ctx context.Context, device string, tiles []ledger.Tile) 
 			a.posted[t.Cause] += int64(t.Posted)
 		}
 	}
-	return nil
+	return a.whole(ctx, device, change)
 }
 
-// seam checks that b follows a without overlap, and without a gap but for one in
-// which the device wasn't offered.
-func (a *audit) seam(ctx context.Context, x, y ledger.Tile) error {
-	ok := x.To == y.From
-	if x.To < y.From {
-		var err error
-		if ok, err = a.withdrawn(ctx, x.Device, x.To); err != nil {
-			return err
+// whole checks that the tiles of a device come to all of it at every time from the
+// first on, but for times in which the device wasn't offered.
+func (a *audit) whole(ctx context.Context, device string, change map[int64]int64) error {
+	var sum int64
+	times := slices.Sorted(maps.Keys(change))
+	for i, at := range times {
+		sum += change[at]
+		ok, until := sum == quantity.Device, int64(0)
+		if i+1 < len(times) {
+			until = times[i+1]
 		}
+		if sum == 0 {
+			var err error
+			if ok, err = a.withdrawn(ctx, device, at); err != nil {
+				return err
+			}
+		}
+		a.tiles.want(ok, "%s: %s of it is recorded from %s to %s", device, quantity.FormatDevices(sum), stamp(at), stamp(until))
 	}
-	a.tiles.want(ok, "%s was %s until %s and %s from %s", x.Device, x.Cause, stamp(x.To), y.Cause, stamp(y.From))
 	return nil
 }
 
@@ -128,12 +142,14 @@ func (a *audit) usedTime(j *workload.Job, at workload.Attempt) {
 	from, to := metering.Billable(at, j.Spec.Grace, at.Ended)
 	tiles := a.used[key]
 	delete(a.used, key)
+	each := catalog.Counted(at.Models) / max(1, int64(len(at.Devices)))
 	for _, device := range at.Devices {
 		next := from
 		for _, t := range tiles {
 			if t.Device != device || t.From == t.To {
 				continue
 			}
+			a.time.want(t.Milli == each, "%s: %s of %s is recorded as used, it has %s", key, quantity.FormatDevices(t.Milli), device, quantity.FormatDevices(each))
 			a.time.want(t.Account == j.Account && t.User == j.User, "%s: time from %s is account %d's, the job is account %d's", key, stamp(t.From), t.Account, j.Account)
 			if t.From == next {
 				next = t.To

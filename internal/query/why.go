@@ -9,7 +9,9 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -32,7 +34,7 @@ func (r *Reader) Why(ctx context.Context, p access.Principal, name string) (v1.W
 	if out.Job, err = r.jobWire(v, j, true); err != nil {
 		return out, err
 	}
-	if j.State != workload.Queued {
+	if !waiting(j) {
 		out.Summary = v.standing(j)
 		return out, nil
 	}
@@ -60,8 +62,6 @@ func (v view) standing(j *workload.Job) string {
 			s += ": " + j.Message
 		}
 		return s
-	case workload.Held:
-		return "held: it doesn't start until it is released"
 	case workload.Starting:
 		return "starting on " + on
 	case workload.Stopping:
@@ -75,7 +75,7 @@ func (v view) standing(j *workload.Job) string {
 }
 
 func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
-	view := v.w.View(v.now)
+	view := v.decides()
 	verdict, req, err := admission.Why(view, j)
 	if err != nil {
 		return err
@@ -84,11 +84,12 @@ func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
 	if !verdict.Admit {
 		out.Remedy = Remedy(admission.Remedy(view, req, verdict))
 	}
-	for _, f := range view.Factors(j) {
-		out.Priority = append(out.Priority, v1.Factor{Name: f.Name, Value: f.Points})
-	}
+	out.Priority = v.jobPriority(view, j)
 	out.Holders = v.holders(verdict.Misfits)
 	out.Summary = summary(verdict, r.Server.Progress(j.ID))
+	if j.State == workload.Held && len(verdict.Reasons) > 0 {
+		out.Summary = "held back: " + verdict.Reasons[0].Message
+	}
 	return nil
 }
 
@@ -148,7 +149,10 @@ func (v view) holder(j *workload.Job, node string) v1.Holder {
 
 func (v view) held(j *workload.Job, node string) string {
 	if d := v.devices(j.Attempt.Devices); len(d) > 0 {
+		if part := j.Attempt.Part(); part > 0 {
+			d[0] = quantity.FormatDevices(part) + " of " + d[0]
+		}
 		return strings.Join(d, ", ") + " of " + node
 	}
-	return fmt.Sprintf("cpu %s, mem %s of %s", amount("cpu", j.Spec.CPU), amount("mem", j.Spec.Mem), node)
+	return fmt.Sprintf("cpu %s, mem %s of %s", limits.Format("cpu", j.Spec.CPU), limits.Format("mem", j.Spec.Mem), node)
 }

@@ -10,7 +10,6 @@ import (
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
-	"croft.dev/croft/internal/quantity"
 )
 
 // Reasons is reasons as the API shows them.
@@ -55,28 +54,15 @@ func lines(in []catalog.CostLine) []v1.PriceLine {
 	out := make([]v1.PriceLine, len(in))
 	for i, l := range in {
 		out[i] = v1.PriceLine{
-			Resource: l.Resource, Model: l.Model, Amount: amount(limits.Resource(l.Resource), l.Amount),
+			Resource: l.Resource, Model: l.Model, Amount: limits.Format(limits.Resource(l.Resource), l.Amount),
 			Rate: money.Micros(l.Rate).String(), Credits: l.Micros.String(),
 		}
 	}
 	return out
 }
 
-// amount writes an amount of a resource as specs are written.
-func amount(r limits.Resource, n int64) string {
-	switch r {
-	case limits.CPU:
-		return quantity.FormatCPU(n)
-	case limits.Mem:
-		return quantity.FormatBytes(n)
-	case limits.Time:
-		return quantity.FormatDuration(n)
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 func use(r limits.Resource, used, total int64) v1.Use {
-	return v1.Use{Used: v1.Quantity(amount(r, used)), Total: v1.Quantity(amount(r, total))}
+	return v1.Use{Used: v1.Quantity(limits.Format(r, used)), Total: v1.Quantity(limits.Format(r, total))}
 }
 
-func decimal[T ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+func decimal[T ~int64 | ~int32](n T) string { return strconv.FormatInt(int64(n), 10) }

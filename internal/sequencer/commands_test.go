@@ -74,11 +74,11 @@ func (c test) submit(w *world.World, at world.Context) world.Outcome {
 		ID: w.Ledger.NextTransfer(), Seq: at.Seq, At: at.Now, From: ledger.Platform, To: ledger.Deposit(job.ID, ledger.OfGrant(1)),
 		Amount: 7, Kind: ledger.KindDeposit, Job: job.ID, Account: 1, User: 1,
 	}})
-	if open, ok := w.Ledger.Tiles.Get("d"); !ok {
+	if open := w.Ledger.OpenTiles("d"); len(open) == 0 {
 		out.Changes = append(out.Changes, ledger.TileSet{Row: ledger.Tile{Device: "d", From: at.Now}})
-	} else if open.From < at.Now {
-		open.To = at.Now
-		out.Changes = append(out.Changes, ledger.TileSet{Row: open}, ledger.TileSet{Row: ledger.Tile{Device: "d", From: at.Now}})
+	} else if last := open[0]; last.From < at.Now {
+		last.To = at.Now
+		out.Changes = append(out.Changes, ledger.TileSet{Row: last}, ledger.TileSet{Row: ledger.Tile{Device: "d", From: at.Now}})
 	}
 	out.Result, out.Event.Job = job.ID, job.ID
 	return out

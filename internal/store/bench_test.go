@@ -60,7 +60,7 @@ func benchCommit(b *testing.B, s *store.Store, size int) {
 func admission(tb testing.TB, n int64, prev string) store.Batch {
 	spec := workload.Spec{
 		Name: "train", Kind: workload.KindContainer, Account: "nlp", Partition: "gpu", QoS: "normal", Image: "train:1",
-		Command: []string{"python", "train.py", "--epochs", "10"}, GPU: 1, CPU: 8000, Mem: 64 << 30, Time: 2 * 3600 * second,
+		Command: []string{"python", "train.py", "--epochs", "10"}, GPU: 1000, CPU: 8000, Mem: 64 << 30, Time: 2 * 3600 * second,
 	}
 	job := &workload.Job{
 		ID: id.Job(n), User: 3, Account: 2, Path: []id.Account{2, 1}, Spec: spec, State: workload.Queued, Submitted: n, Seq: n,

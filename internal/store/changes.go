@@ -6,9 +6,11 @@ import (
 	"strconv"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -28,6 +30,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.members.put(&c.Row)
 	case tenancy.TokenSet:
 		return b.tokens.put(&c.Row)
+	case tenancy.PasswordSet:
+		return b.passwords.put(&c.Row)
 	case catalog.PartitionSet:
 		return b.partitions.put(&c.Row)
 	case catalog.QoSSet:
@@ -36,6 +40,12 @@ func (b *batchRows) add(c world.Change) error {
 		return b.prices.put(&c.Row)
 	case limits.LimitSet:
 		return b.bounds.put(&c.Row)
+	case share.Set:
+		return b.queues.put(&c.Row)
+	case fairshare.UseSet:
+		return b.shares.put(&c.Row)
+	case limits.PeriodSet:
+		return b.periods.put(&c.Row)
 	case ledger.GrantSet:
 		return b.grants.put(&c.Row)
 	case ledger.Posted:
@@ -44,6 +54,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.tiles.put(&c.Row)
 	case workload.JobSet:
 		return b.jobs.put(c.Row)
+	case workload.StepSet:
+		return b.steps.put(c.Row)
 	case workload.RefusalSet:
 		return b.refusals.put(c.Row)
 	case placement.NodeSet:
@@ -52,6 +64,10 @@ func (b *batchRows) add(c world.Change) error {
 		return b.devices.put(&c.Row)
 	case placement.MaintenanceSet:
 		return b.windows.put(&c.Row)
+	case placement.ReservationSet:
+		return b.reserved.put(&c.Row)
+	case placement.BookingSet:
+		return b.bookings.put(&c.Row)
 	case world.SiteSet:
 		return b.site(c.Row)
 	case world.KeySet:
@@ -97,6 +113,8 @@ func nameOf(c world.Change) string {
 		return numbered(numbered("member", c.Row.Account), c.Row.User)
 	case tenancy.TokenSet:
 		return numbered("token", c.Row.ID)
+	case tenancy.PasswordSet:
+		return numbered("password", c.Row.User)
 	case catalog.PartitionSet:
 		return "partition:" + c.Row.Name
 	case catalog.QoSSet:
@@ -105,6 +123,12 @@ func nameOf(c world.Change) string {
 		return numbered("price", c.Row.ID)
 	case limits.LimitSet:
 		return numbered("limit", c.Row.ID)
+	case share.Set:
+		return numbered("queue_share", c.Row.ID)
+	case fairshare.UseSet:
+		return numbered(numbered("share", c.Row.Account), c.Row.User)
+	case limits.PeriodSet:
+		return numbered(numbered("period", c.Row.Limit), c.Row.From)
 	case ledger.GrantSet:
 		return numbered("grant", c.Row.ID)
 	case ledger.Posted:
@@ -113,6 +137,8 @@ func nameOf(c world.Change) string {
 		return numbered("tile:"+c.Row.Device, c.Row.From)
 	case workload.JobSet:
 		return numbered("job", c.Row.ID)
+	case workload.StepSet:
+		return "step:" + strconv.FormatInt(int64(c.Row.Job), 10) + "." + strconv.Itoa(int(c.Row.N))
 	case workload.RefusalSet:
 		return numbered("refusal", c.Row.ID)
 	case placement.NodeSet:
@@ -121,6 +147,10 @@ func nameOf(c world.Change) string {
 		return "device:" + c.Row.UUID
 	case placement.MaintenanceSet:
 		return numbered("maintenance", c.Row.ID)
+	case placement.ReservationSet:
+		return numbered("reservation", c.Row.ID)
+	case placement.BookingSet:
+		return numbered("booking", c.Row.ID)
 	case world.SiteSet:
 		return "site"
 	}

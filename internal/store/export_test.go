@@ -1,9 +1,26 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"testing"
 )
+
+// MigrateTo makes an empty database as an earlier program made it.
+func MigrateTo(tb testing.TB, cfg Config, db *sql.DB, version int64) {
+	tb.Helper()
+	d := sqliteDialect()
+	if cfg.DSN != "" {
+		d = postgresDialect()
+	}
+	p, _, err := provider(db, d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := p.UpTo(tb.Context(), version); err != nil {
+		tb.Fatal(err)
+	}
+}
 
 // BoundPages makes the disk full beyond the database's present size and so many
 // pages, until the function that it returns is called.

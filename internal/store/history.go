@@ -64,6 +64,45 @@ func (s *Store) Job(ctx context.Context, job id.Job) (*workload.Job, error) {
 	return &all[0], nil
 }
 
+// Element returns an element of an array that has started; ErrNotFound.
+func (s *Store) Element(ctx context.Context, array id.Job, index int64) (*workload.Job, error) {
+	all, err := jobs().all(ctx, s.read, "WHERE array_of <> 0 AND array_of = $1 AND element = $2", int64(array), index)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("element %d of job %d: %w", index, array, ErrNotFound)
+	}
+	return &all[0], nil
+}
+
+// StepFilter narrows a list of steps; what is zero doesn't.
+type StepFilter struct {
+	N     int32
+	Added int64 // the log row that it came by
+	After int32 // numbers above it: the last of the page before
+	Live  bool  // those that haven't ended
+}
+
+// Steps lists the steps of a job by number, at most limit.
+func (s *Store) Steps(ctx context.Context, job id.Job, f StepFilter, limit int) ([]workload.Step, error) {
+	var w where
+	w.add("job = ?", int64(job))
+	if f.N != 0 {
+		w.add("n = ?", int64(f.N))
+	}
+	if f.Added != 0 {
+		w.add("added = ?", f.Added)
+	}
+	if f.After != 0 {
+		w.add("n > ?", int64(f.After))
+	}
+	if f.Live {
+		w.add("state <> 'ended'")
+	}
+	return steps().all(ctx, s.read, w.page("n", limit), w.args...)
+}
+
 // JobFilter narrows a list of jobs; what is zero doesn't.
 type JobFilter struct {
 	IDs        []id.Job // any of these; likewise the other lists
@@ -73,6 +112,7 @@ type JobFilter struct {
 	Partitions []string
 	From, To   int64  // ns: jobs that existed in [From, To); To 0: no end
 	Before     id.Job // ids below it: the last of the page before
+	Elements   bool   // of arrays too; IDs then means those of arrays as well
 }
 
 // Jobs lists jobs, the newest first, at most limit.
@@ -82,7 +122,21 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter, limit int) ([]workload.Jo
 }
 
 func (f JobFilter) where() (w where) {
-	in(&w, "id", f.IDs)
+	switch {
+	case len(f.IDs) > 0 && f.Elements:
+		marks := " IN (?" + strings.Repeat(", ?", len(f.IDs)-1) + ")"
+		var args []any
+		for range 2 {
+			for _, k := range f.IDs {
+				args = append(args, int64(k))
+			}
+		}
+		w.add("(id"+marks+" OR array_of <> 0 AND array_of"+marks+")", args...)
+	case len(f.IDs) > 0:
+		in(&w, "id", f.IDs)
+	case !f.Elements:
+		w.add("array_of = ?", 0)
+	}
 	in(&w, "account", f.Accounts)
 	in(&w, "person", f.Users)
 	in(&w, "state", f.States)
@@ -102,7 +156,7 @@ func (f JobFilter) where() (w where) {
 // Refusals lists refused requests, the newest first, at most limit. Only accounts
 // and users narrow it, and Before is of refusals.
 func (s *Store) Refusals(ctx context.Context, f JobFilter, limit int) ([]workload.Refusal, error) {
-	f = JobFilter{Accounts: f.Accounts, Users: f.Users, Before: f.Before}
+	f = JobFilter{Accounts: f.Accounts, Users: f.Users, Before: f.Before, Elements: true}
 	w := f.where()
 	return refusals().all(ctx, s.read, w.page("id DESC", limit), w.args...)
 }
@@ -169,10 +223,10 @@ type TileFilter struct {
 	Job      id.Job
 }
 
-// Tiles lists tiles by start and device, at most limit.
+// Tiles lists tiles by start, device and job, at most limit.
 func (s *Store) Tiles(ctx context.Context, f TileFilter, limit int) ([]ledger.Tile, error) {
 	w := f.where()
-	return tiles().all(ctx, s.read, w.page("starts, device", limit), w.args...)
+	return tiles().all(ctx, s.read, w.page("starts, device, job", limit), w.args...)
 }
 
 func (f TileFilter) where() (w where) {

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -78,6 +80,7 @@ func (l loader) tenancy() error {
 		load(l, members(), "WHERE role <> '' ORDER BY account, person",
 			func(r *tenancy.Member) world.Change { return tenancy.MemberSet{Row: *r} }),
 		load(l, tokens(), "WHERE NOT revoked ORDER BY id", func(r *tenancy.Token) world.Change { return tenancy.TokenSet{Row: *r} }),
+		load(l, passwords(), "WHERE hash <> '' ORDER BY person", func(r *tenancy.Password) world.Change { return tenancy.PasswordSet{Row: *r} }),
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
 			return tenancy.Counted{Token: id.Token(n)}
 		}),
@@ -91,13 +94,17 @@ func (l loader) catalog() error {
 		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
 		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
 			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),
+		load(l, queueShares(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM queue_share) ORDER BY id",
+			func(r *share.Share) world.Change { return share.Set{Row: *r} }),
+		load(l, shares(), "ORDER BY account, person", func(r *fairshare.Use) world.Change { return fairshare.UseSet{Row: *r} }),
+		load(l, periods(), "WHERE NOT over ORDER BY limit_id, starts", func(r *limits.Period) world.Change { return limits.PeriodSet{Row: *r} }),
 	)
 }
 
 func (l loader) ledger() error {
 	return inOrder(
 		load(l, grants(), "ORDER BY id", func(r *ledger.Grant) world.Change { return ledger.GrantSet{Row: *r} }),
-		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
+		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts, job", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
 		func() error {
 			return sums(l.ctx, l.q, func(a ledger.Account, sum money.Micros) {
 				l.fold(ledger.BalanceSet{Account: a, Sum: sum})
@@ -115,12 +122,17 @@ func (l loader) placement() error {
 		load(l, devices(), "ORDER BY uuid", func(r *placement.Device) world.Change { return placement.DeviceSet{Row: *r} }),
 		load(l, windows(), "WHERE NOT closed OR id = (SELECT MAX(id) FROM maintenance) ORDER BY id",
 			func(r *placement.Maintenance) world.Change { return placement.MaintenanceSet{Row: *r} }),
+		load(l, reservations(), "WHERE NOT closed OR id = (SELECT MAX(id) FROM reservation) ORDER BY id",
+			func(r *placement.Reservation) world.Change { return placement.ReservationSet{Row: *r} }),
+		load(l, bookings(), "WHERE NOT closed OR id = (SELECT MAX(id) FROM booking) ORDER BY id",
+			func(r *placement.Booking) world.Change { return placement.BookingSet{Row: *r} }),
 	)
 }
 
 func (l loader) workload() error {
 	return inOrder(
 		load(l, jobs(), "WHERE state <> 'ended' ORDER BY id", func(r *workload.Job) world.Change { return workload.JobSet{Row: r} }),
+		load(l, steps(), "WHERE state <> 'ended' ORDER BY job, n", func(r *workload.Step) world.Change { return workload.StepSet{Row: r} }),
 		l.greatest("SELECT (SELECT COALESCE(MAX(id), 0) FROM job), (SELECT COALESCE(MAX(id), 0) FROM refusal)",
 			func(job, refusal int64) world.Change {
 				return workload.Counted{Job: id.Job(job), Refusal: id.Refusal(refusal)}

@@ -32,6 +32,7 @@ func TestHistoryUsesIndexes(t *testing.T) {
 		"job's transfers":     {"transfer", TransferFilter{Job: 1}.where(), "id"},
 		"account's transfers": {"transfer", TransferFilter{Account: 1}.where(), "id"},
 		"page of transfers":   {"transfer", TransferFilter{After: 7}.where(), "id"},
+		"an array's jobs":     {"job", JobFilter{IDs: []id.Job{5}, Elements: true}.where(), "id DESC"},
 		"tiles since":         {"tile", TileFilter{From: 5, To: 6}.where(), "starts, device"},
 		"job's tiles":         {"tile", TileFilter{Job: 5}.where(), "starts, device"},
 		"log since":           {"log", LogFilter{After: 5}.where(), "seq"},

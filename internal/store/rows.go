@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
@@ -19,18 +21,25 @@ type batchRows struct {
 	persons    *pending[tenancy.User]
 	members    *pending[tenancy.Member]
 	tokens     *pending[tenancy.Token]
+	passwords  *pending[tenancy.Password]
 	partitions *pending[catalog.Partition]
 	qualities  *pending[catalog.QoS]
 	prices     *pending[catalog.Price]
 	bounds     *pending[limits.Limit]
+	queues     *pending[share.Share]
+	shares     *pending[fairshare.Use]
+	periods    *pending[limits.Period]
 	grants     *pending[ledger.Grant]
 	transfers  *pending[ledger.Transfer]
 	tiles      *pending[ledger.Tile]
 	jobs       *pending[workload.Job]
+	steps      *pending[workload.Step]
 	refusals   *pending[workload.Refusal]
 	nodes      *pending[placement.Node]
 	devices    *pending[placement.Device]
 	windows    *pending[placement.Maintenance]
+	reserved   *pending[placement.Reservation]
+	bookings   *pending[placement.Booking]
 	settings   *pending[setting]
 	log        *pending[logRow]
 
@@ -43,25 +52,32 @@ func newBatchRows() *batchRows {
 	b.persons = gather(b, persons())
 	b.members = gather(b, members())
 	b.tokens = gather(b, tokens())
+	b.passwords = gather(b, passwords())
 	b.partitions = gather(b, partitions())
 	b.qualities = gather(b, qualities())
 	b.prices = gather(b, prices())
 	b.bounds = gather(b, bounds())
+	b.queues = gather(b, queueShares())
+	b.shares = gather(b, shares())
+	b.periods = gather(b, periods())
 	b.grants = gather(b, grants())
 	b.transfers = gather(b, transfers())
 	b.tiles = gather(b, tiles())
 	b.jobs = gather(b, jobs())
+	b.steps = gather(b, steps())
 	b.refusals = gather(b, refusals())
 	b.nodes = gather(b, nodes())
 	b.devices = gather(b, devices())
 	b.windows = gather(b, windows())
+	b.reserved = gather(b, reservations())
+	b.bookings = gather(b, bookings())
 	b.settings = gather(b, settings())
 	b.log = gather(b, logRows())
 	return b
 }
 
 func gather[R any](b *batchRows, rel *relation[R]) *pending[R] {
-	p := &pending[R]{rel: rel, at: map[[2]any]int{}}
+	p := &pending[R]{rel: rel, at: map[[3]any]int{}}
 	b.inOrder = append(b.inOrder, p)
 	return p
 }
@@ -109,7 +125,7 @@ type putter interface {
 type pending[R any] struct {
 	rel  *relation[R]
 	rows []*R
-	at   map[[2]any]int // place in rows by key
+	at   map[[3]any]int // place in rows by key
 }
 
 func (p *pending[R]) reset() {
@@ -125,7 +141,7 @@ func (p *pending[R]) put(row *R) error {
 		p.rows = append(p.rows, row)
 		return nil
 	}
-	var key [2]any
+	var key [3]any
 	for i, c := range p.rel.columns[:p.rel.keys] {
 		v, err := c.get(row)
 		if err != nil {

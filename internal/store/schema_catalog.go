@@ -18,6 +18,7 @@ func partitions() *relation[catalog.Partition] {
 		flag("retired", func(r *row) *bool { return &r.Retired }),
 		body(
 			attr[row]{"priority", func(r *row) any { return &r.Priority }},
+			attr[row]{"share_devices", func(r *row) any { return &r.ShareDevices }},
 			attr[row]{"allow", func(r *row) any { return &r.Allow }},
 			attr[row]{"deny", func(r *row) any { return &r.Deny }},
 			attr[row]{"qos", func(r *row) any { return &r.QoS }},
@@ -70,9 +71,27 @@ func bounds() *relation[limits.Limit] {
 		num("account", func(r *row) *id.Account { return &r.Scope.Account }),
 		num("person", func(r *row) *id.User { return &r.Scope.User }),
 		str("partition", func(r *row) *string { return &r.Scope.Partition }),
+		str("qos", func(r *row) *string { return &r.Scope.QoS }),
 		str("resource", func(r *row) *limits.Resource { return &r.Resource }),
 		num("bound", func(r *row) *int64 { return &r.Max }),
 		num("author", func(r *row) *id.User { return &r.By }),
 		flag("removed", func(r *row) *bool { return &r.Removed }),
+		body(
+			attr[row]{"per", func(r *row) any { return &r.Per }},
+			attr[row]{"carry", func(r *row) any { return &r.Carry }},
+		),
+	}}
+}
+
+func periods() *relation[limits.Period] {
+	type row = limits.Period
+	return &relation[row]{name: "limit_period", keys: 2, columns: []column[row]{
+		num("limit_id", func(r *row) *id.Limit { return &r.Limit }),
+		num("starts", func(r *row) *int64 { return &r.From }),
+		num("ends", func(r *row) *int64 { return &r.To }),
+		num("bound", func(r *row) *int64 { return &r.Max }),
+		num("carried", func(r *row) *int64 { return &r.Carried }),
+		num("used", func(r *row) *int64 { return &r.Used }),
+		flag("over", func(r *row) *bool { return &r.Over }),
 	}}
 }

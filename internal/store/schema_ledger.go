@@ -18,6 +18,7 @@ func grants() *relation[ledger.Grant] {
 		str("source", func(r *row) *string { return &r.Source }),
 		num("starts", func(r *row) *int64 { return &r.Start }),
 		num("ends", func(r *row) *int64 { return &r.End }),
+		num("own_end", func(r *row) *int64 { return &r.OwnEnd }),
 		flag("subtree", func(r *row) *bool { return &r.Subtree }),
 		num("author", func(r *row) *id.User { return &r.By }),
 		num("created", func(r *row) *int64 { return &r.Created }),
@@ -65,15 +66,15 @@ func grantIn(a ledger.Account) int64 {
 
 func tiles() *relation[ledger.Tile] {
 	type row = ledger.Tile
-	return &relation[row]{name: "tile", keys: 2, columns: []column[row]{
+	return &relation[row]{name: "tile", keys: 3, columns: []column[row]{
 		str("device", func(r *row) *string { return &r.Device }),
 		num("starts", func(r *row) *int64 { return &r.From }),
+		num("job", func(r *row) *id.Job { return &r.Job }),
 		num("ends", func(r *row) *int64 { return &r.To }),
 		str("node", func(r *row) *string { return &r.Node }),
 		str("model", func(r *row) *string { return &r.Model }),
 		num("milli", func(r *row) *int64 { return &r.Milli }),
 		str("cause", func(r *row) *ledger.Cause { return &r.Cause }),
-		num("job", func(r *row) *id.Job { return &r.Job }),
 		num("attempt", func(r *row) *int32 { return &r.Attempt }),
 		num("account", func(r *row) *id.Account { return &r.Account }),
 		num("person", func(r *row) *id.User { return &r.User }),

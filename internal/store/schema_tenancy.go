@@ -19,6 +19,8 @@ func accounts() *relation[tenancy.Account] {
 		flag("closed", func(r *row) *bool { return &r.Closed }),
 		num("created", func(r *row) *int64 { return &r.Created }),
 		num("ends", func(r *row) *int64 { return &r.Ends }),
+		num("weight", func(r *row) *int64 { return &r.Weight }),
+		num("retired", func(r *row) *int64 { return &r.Retired }),
 	}}
 }
 
@@ -46,6 +48,7 @@ func members() *relation[tenancy.Member] {
 		encoded("role", func(r *row) (string, error) { return r.Role.String(), nil }, scanRole),
 		flag("from_group", func(r *row) *bool { return &r.FromGroup }),
 		num("ends", func(r *row) *int64 { return &r.Ends }),
+		num("weight", func(r *row) *int64 { return &r.Weight }),
 	}}
 }
 
@@ -55,6 +58,15 @@ func scanRole(r *tenancy.Member, name string) (err error) {
 		err = fmt.Errorf("unknown role %q", name)
 	}
 	return err
+}
+
+func passwords() *relation[tenancy.Password] {
+	type row = tenancy.Password
+	return &relation[row]{name: "password", keys: 1, columns: []column[row]{
+		num("person", func(r *row) *id.User { return &r.User }),
+		str("hash", func(r *row) *string { return &r.Hash }),
+		num("changed", func(r *row) *int64 { return &r.Changed }),
+	}}
 }
 
 func tokens() *relation[tenancy.Token] {

@@ -23,8 +23,13 @@ func jobs() *relation[workload.Job] {
 		num("deposit", func(r *row) *money.Micros { return &r.Deposit }),
 		num("charged", func(r *row) *money.Micros { return &r.Charged }),
 		num("returned", func(r *row) *money.Micros { return &r.Returned }),
+		num("array_of", func(r *row) *id.Job { return &r.Of }),
+		num("element", func(r *row) *int64 { return &r.Index }),
 		doc("spec", func(r *row) *workload.Spec { return &r.Spec }),
 		body(
+			attr[row]{"in", func(r *row) any { return &r.In }},
+			attr[row]{"steps", func(r *row) any { return &r.Steps }},
+			attr[row]{"array", func(r *row) any { return &r.Array }},
 			attr[row]{"pinned", func(r *row) any { return &r.Pinned }},
 			attr[row]{"pin", func(r *row) any { return &r.Pin }},
 			attr[row]{"path", func(r *row) any { return &r.Path }},
@@ -33,6 +38,10 @@ func jobs() *relation[workload.Job] {
 			attr[row]{"past", func(r *row) any { return &r.Past }},
 			attr[row]{"requeues", func(r *row) any { return &r.Requeues }},
 			attr[row]{"exit_code", func(r *row) any { return &r.ExitCode }},
+			attr[row]{"hold", func(r *row) any { return &r.Hold }},
+			attr[row]{"met", func(r *row) any { return &r.Met }},
+			attr[row]{"eligible", func(r *row) any { return &r.Eligible }},
+			attr[row]{"aged", func(r *row) any { return &r.Aged }},
 			attr[row]{"promise", func(r *row) any { return &r.Promise }},
 			attr[row]{"claim", func(r *row) any { return &r.Claim }},
 			attr[row]{"billing", func(r *row) any { return &r.Billing }},
@@ -40,6 +49,34 @@ func jobs() *relation[workload.Job] {
 			attr[row]{"sources", func(r *row) any { return &r.Sources }},
 			attr[row]{"refunded", func(r *row) any { return &r.Refunded }},
 			attr[row]{"key", func(r *row) any { return &r.Key }},
+		),
+	}}
+}
+
+func steps() *relation[workload.Step] {
+	type row = workload.Step
+	return &relation[row]{name: "step", keys: 2, columns: []column[row]{
+		num("job", func(r *row) *id.Job { return &r.Job }),
+		num("n", func(r *row) *int32 { return &r.N }),
+		str("state", func(r *row) *workload.JobState { return &r.State }),
+		num("submitted", func(r *row) *int64 { return &r.Submitted }),
+		num("ended", func(r *row) *int64 { return &r.Ended }),
+		num("added", func(r *row) *int64 { return &r.Added }),
+		num("seq", func(r *row) *int64 { return &r.Seq }),
+		str("outcome", func(r *row) *codes.Outcome { return &r.Outcome }),
+		doc("spec", func(r *row) *workload.StepSpec { return &r.Spec }),
+		body(
+			attr[row]{"attempt", func(r *row) any { return &r.Attempt }},
+			attr[row]{"message", func(r *row) any { return &r.Message }},
+			attr[row]{"image", func(r *row) any { return &r.Image }},
+			attr[row]{"devices", func(r *row) any { return &r.Devices }},
+			attr[row]{"started", func(r *row) any { return &r.Started }},
+			attr[row]{"until", func(r *row) any { return &r.Until }},
+			attr[row]{"stop_at", func(r *row) any { return &r.StopAt }},
+			attr[row]{"grace", func(r *row) any { return &r.Grace }},
+			attr[row]{"kill", func(r *row) any { return &r.Kill }},
+			attr[row]{"cause", func(r *row) any { return &r.Cause }},
+			attr[row]{"exit_code", func(r *row) any { return &r.ExitCode }},
 		),
 	}}
 }

@@ -16,12 +16,14 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/store/chain"
 	"croft.dev/croft/internal/store/storetest"
@@ -196,6 +198,9 @@ func fill(v reflect.Value, n *int64) {
 			fill(e, n)
 			v.SetMapIndex(k, e)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
@@ -214,19 +219,27 @@ func TestEveryFieldIsKept(t *testing.T) {
 		partition.Retired, qos.Retired = false, false
 		limit := filled[limits.Limit](&n)
 		limit.Removed = false
+		period := filled[limits.Period](&n)
+		period.Limit, period.Over = limit.ID, false
 		grant, tile := filled[ledger.Grant](&n), filled[ledger.Tile](&n)
 		tile.To = 0
 		node, device, window := filled[placement.Node](&n), filled[placement.Device](&n), filled[placement.Maintenance](&n)
 		window.Over = false
+		reservation, booking := filled[placement.Reservation](&n), filled[placement.Booking](&n)
+		reservation.Over, booking.Over = false, false
 		job := filled[workload.Job](&n)
 		job.State, job.Attempt.Until, job.Spec.Grace = workload.Running, 5, 6
+		step := filled[workload.Step](&n)
+		step.State = workload.Running
 		f.commit(
 			world.SiteSet{Row: filled[world.Site](&n)},
 			tenancy.AccountSet{Row: account}, tenancy.UserSet{Row: user}, tenancy.MemberSet{Row: member}, tenancy.TokenSet{Row: token},
+			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)},
 			catalog.PartitionSet{Row: partition}, catalog.QoSSet{Row: qos}, catalog.PriceSet{Row: price},
-			limits.LimitSet{Row: limit}, ledger.GrantSet{Row: grant}, ledger.TileSet{Row: tile},
+			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, ledger.TileSet{Row: tile},
 			placement.NodeSet{Row: node}, placement.DeviceSet{Row: device}, placement.MaintenanceSet{Row: window},
-			workload.JobSet{Row: &job},
+			placement.ReservationSet{Row: reservation}, placement.BookingSet{Row: booking},
+			workload.JobSet{Row: &job}, workload.StepSet{Row: &step},
 		)
 		f.checkLoad()
 	})
@@ -239,10 +252,20 @@ func TestHistoryKeepsEveryField(t *testing.T) {
 		job, refusal, tile := filled[workload.Job](&n), filled[workload.Refusal](&n), filled[ledger.Tile](&n)
 		job.State = workload.Ended
 		transfer := filled[ledger.Transfer](&n)
-		f.commit(workload.JobSet{Row: &job}, workload.RefusalSet{Row: &refusal}, ledger.TileSet{Row: tile}, ledger.Posted{Row: transfer})
+		step := filled[workload.Step](&n)
+		step.State = workload.Ended
+		f.commit(workload.JobSet{Row: &job}, workload.StepSet{Row: &step}, workload.RefusalSet{Row: &refusal}, ledger.TileSet{Row: tile}, ledger.Posted{Row: transfer})
 
 		gotJob, err := f.store.Job(ctx, job.ID)
 		check(t, "job", gotJob, &job, err)
+		for _, f2 := range []store.StepFilter{{}, {N: step.N}, {Added: step.Added}, {After: step.N - 1}} {
+			steps, err := f.store.Steps(ctx, step.Job, f2, 0)
+			check(t, "step", steps, []workload.Step{step}, err)
+		}
+		for _, f2 := range []store.StepFilter{{Live: true}, {N: step.N + 1}, {Added: step.Added + 1}, {After: step.N}} {
+			steps, err := f.store.Steps(ctx, step.Job, f2, 0)
+			check(t, "no step", steps, []workload.Step(nil), err)
+		}
 		gotRefusal, err := f.store.Refusal(ctx, refusal.ID)
 		check(t, "refusal", gotRefusal, &refusal, err)
 		gotTiles, err := f.store.Tiles(ctx, store.TileFilter{Job: tile.Job}, 0)
@@ -289,22 +312,37 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.commit(
 			tenancy.TokenSet{Row: tenancy.Token{ID: 1, Hash: "a"}}, tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b"}},
+			tenancy.PasswordSet{Row: tenancy.Password{User: 1, Hash: "h"}},
+			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001}}, tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1, Role: access.Owner}},
-			limits.LimitSet{Row: limits.Limit{ID: 4, Resource: limits.CPU}},
+			share.Set{Row: share.Share{ID: 4, Account: 1, Resource: limits.CPU}}, share.Set{Row: share.Share{ID: 3, Account: 1, Resource: limits.GPU}},
+			limits.LimitSet{Row: limits.Limit{ID: 4, Resource: limits.CPU}}, limits.PeriodSet{Row: limits.Period{Limit: 4, From: 1, To: 2}},
+			limits.LimitSet{Row: limits.Limit{ID: 3, Resource: limits.GPU}}, limits.PeriodSet{Row: limits.Period{Limit: 3, From: 1, To: 2}},
 			placement.MaintenanceSet{Row: placement.Maintenance{ID: 5, Node: "*"}},
+			placement.ReservationSet{Row: placement.Reservation{ID: 5, Name: "a"}}, placement.BookingSet{Row: placement.Booking{ID: 8, Reservation: 5}},
+			placement.ReservationSet{Row: placement.Reservation{ID: 6, Name: "b"}}, placement.BookingSet{Row: placement.Booking{ID: 9, Reservation: 6}},
 			ledger.TileSet{Row: ledger.Tile{Device: "d", From: 10}},
 			workload.JobSet{Row: &workload.Job{ID: 6, State: workload.Queued, Path: []id.Account{1}}},
 			workload.JobSet{Row: &workload.Job{ID: 7, State: workload.Queued, Path: []id.Account{1}}},
+			workload.StepSet{Row: &workload.Step{Job: 7, N: 2, State: workload.Queued}}, workload.StepSet{Row: &workload.Step{Job: 7, N: 3, State: workload.Queued}},
 		)
 		f.checkLoad()
 		f.commit(
 			tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b", Revoked: true}},
+			tenancy.PasswordSet{Row: tenancy.Password{User: 1}},
+			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001, Retired: 5}}, tenancy.UserSet{Row: tenancy.User{ID: 2, Name: "ada", UID: 1001}},
+			tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp", Retired: 5}}, tenancy.AccountSet{Row: tenancy.Account{ID: 2, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1}},
-			limits.LimitSet{Row: limits.Limit{ID: 4, Resource: limits.CPU, Removed: true}},
+			limits.LimitSet{Row: limits.Limit{ID: 4, Resource: limits.CPU, Removed: true}}, share.Set{Row: share.Share{ID: 4, Account: 1, Resource: limits.CPU, Removed: true}},
+			limits.PeriodSet{Row: limits.Period{Limit: 4, From: 1, To: 2, Over: true}},
+			limits.PeriodSet{Row: limits.Period{Limit: 3, From: 1, To: 2, Over: true}},
 			placement.MaintenanceSet{Row: placement.Maintenance{ID: 5, Node: "*", Over: true}},
+			placement.ReservationSet{Row: placement.Reservation{ID: 5, Name: "a", Over: true}}, placement.BookingSet{Row: placement.Booking{ID: 8, Reservation: 5, Over: true}},
+			placement.ReservationSet{Row: placement.Reservation{ID: 6, Name: "b", Over: true}}, placement.BookingSet{Row: placement.Booking{ID: 9, Reservation: 6, Over: true}},
 			ledger.TileSet{Row: ledger.Tile{Device: "d", From: 10, To: 20}},
 			workload.JobSet{Row: &workload.Job{ID: 6, State: workload.Ended, Path: []id.Account{1}}},
 			workload.JobSet{Row: &workload.Job{ID: 7, State: workload.Ended, Path: []id.Account{1}}},
+			workload.StepSet{Row: &workload.Step{Job: 7, N: 2, State: workload.Ended}},
 			workload.RefusalSet{Row: &workload.Refusal{ID: 9}},
 		)
 		f.checkLoad()

@@ -46,6 +46,15 @@ func check(t *rapid.T, tab *Table[int64, int], want map[int64]int) {
 	if !slices.Equal(keys, slices.Sorted(maps.Keys(want))) {
 		t.Fatalf("keys %v of %v", keys, want)
 	}
+	before := rapid.Int64Range(-1, 52).Draw(t, "before")
+	var back []int64
+	for k := range tab.Back(before) {
+		back = append(back, k)
+	}
+	slices.Reverse(back)
+	if end, _ := slices.BinarySearch(keys, before); !slices.Equal(back, keys[:end]) {
+		t.Fatalf("keys %v below %d of %v", back, before, keys)
+	}
 }
 
 // Rank counts what is less, also for what isn't there, and copies are independent.

@@ -1,6 +1,8 @@
 package tenancy
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"croft.dev/croft/internal/access"
@@ -17,37 +19,42 @@ type (
 	UserSet    struct{ Row User }
 	MemberSet  struct{ Row Member }
 	TokenSet   struct{ Row Token }
+	// PasswordSet with an empty hash takes the password away.
+	PasswordSet struct{ Row Password }
 	// Counted loads the greatest token id, revoked ones included.
 	Counted struct{ Token id.Token }
 )
 
-func (AccountSet) tenancy() {}
-func (UserSet) tenancy()    {}
-func (MemberSet) tenancy()  {}
-func (TokenSet) tenancy()   {}
-func (Counted) tenancy()    {}
+func (AccountSet) tenancy()  {}
+func (UserSet) tenancy()     {}
+func (MemberSet) tenancy()   {}
+func (TokenSet) tenancy()    {}
+func (PasswordSet) tenancy() {}
+func (Counted) tenancy()     {}
 
 // State is every user, account, membership and live token.
 type State struct {
-	Accounts table.Table[id.Account, Account]
-	Users    table.Table[id.User, User]
-	Tokens   table.Table[id.Token, Token]
+	Accounts  table.Table[id.Account, Account]
+	Users     table.Table[id.User, User]
+	Tokens    table.Table[id.Token, Token]
+	Passwords table.Table[id.User, Password]
 
 	accountByName table.Table[string, id.Account]
 	userByName    table.Table[string, id.User]
 	userByUID     table.Table[int64, id.User]
 	tokenByHash   table.Table[string, id.Token]
-	members       table.Table[string, Member] // by Pair(account, user)
-	ofUser        table.Table[string, Member] // by Pair(user, account)
+	members       table.Table[string, Member]   // by Pair(account, user)
+	ofUser        table.Table[string, Member]   // by Pair(user, account)
+	tokensOf      table.Table[string, id.Token] // by Pair(user, token)
 	lastToken     id.Token
 }
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
 	return State{
-		Accounts: s.Accounts.Copy(), Users: s.Users.Copy(), Tokens: s.Tokens.Copy(),
+		Accounts: s.Accounts.Copy(), Users: s.Users.Copy(), Tokens: s.Tokens.Copy(), Passwords: s.Passwords.Copy(),
 		accountByName: s.accountByName.Copy(), userByName: s.userByName.Copy(), userByUID: s.userByUID.Copy(),
-		tokenByHash: s.tokenByHash.Copy(), members: s.members.Copy(), ofUser: s.ofUser.Copy(),
+		tokenByHash: s.tokenByHash.Copy(), members: s.members.Copy(), ofUser: s.ofUser.Copy(), tokensOf: s.tokensOf.Copy(),
 		lastToken: s.lastToken,
 	}
 }
@@ -57,15 +64,18 @@ func (s *State) Fold(c Change) {
 	switch c := c.(type) {
 	case AccountSet:
 		if old, ok := s.Accounts.Set(c.Row.ID, c.Row); ok {
-			s.accountByName.Delete(old.Name)
+			release(&s.accountByName, old.Name, old.ID)
 		}
-		s.accountByName.Set(c.Row.Name, c.Row.ID)
+		if c.Row.Retired == 0 {
+			s.accountByName.Set(c.Row.Name, c.Row.ID)
+		}
 	case UserSet:
 		if old, ok := s.Users.Set(c.Row.ID, c.Row); ok {
-			s.userByName.Delete(old.Name)
-			if at, ok := s.userByUID.Get(old.UID); ok && at == old.ID {
-				s.userByUID.Delete(old.UID)
-			}
+			release(&s.userByName, old.Name, old.ID)
+			release(&s.userByUID, old.UID, old.ID)
+		}
+		if c.Row.Retired != 0 {
+			return // name and uid are free for others
 		}
 		s.userByName.Set(c.Row.Name, c.Row.ID)
 		if c.Row.UID >= 0 {
@@ -82,16 +92,63 @@ func (s *State) Fold(c Change) {
 		s.ofUser.Set(u, c.Row)
 	case Counted:
 		s.lastToken = max(s.lastToken, c.Token)
+	case PasswordSet:
+		if c.Row.Hash == "" {
+			s.Passwords.Delete(c.Row.User)
+			return
+		}
+		s.Passwords.Set(c.Row.User, c.Row)
 	case TokenSet:
 		s.lastToken = max(s.lastToken, c.Row.ID)
 		s.tokenByHash.Delete(c.Row.Hash)
+		of := table.Pair(int64(c.Row.User), int64(c.Row.ID))
 		if c.Row.Revoked {
 			s.Tokens.Delete(c.Row.ID)
+			s.tokensOf.Delete(of)
 			return
 		}
 		s.Tokens.Set(c.Row.ID, c.Row)
+		s.tokensOf.Set(of, c.Row.ID)
 		s.tokenByHash.Set(c.Row.Hash, c.Row.ID)
 	}
+}
+
+// release takes a key from who has it; it may be another's meanwhile.
+func release[K cmp.Ordered, V comparable](t *table.Table[K, V], key K, who V) {
+	if has, ok := t.Get(key); ok && has == who {
+		t.Delete(key)
+	}
+}
+
+// AccountsNamed lists whatever has or had a name, the present one first, then the
+// retired ones, the newest first.
+func (s *State) AccountsNamed(name string) []Account {
+	out := named(&s.Accounts, func(a Account) bool { return a.Name == name && a.Retired != 0 })
+	if a, ok := s.Account(name); ok {
+		out = slices.Insert(out, 0, a)
+	}
+	return out
+}
+
+// UsersNamed lists whoever has or had a name, the present one first, then the
+// retired ones, the newest first.
+func (s *State) UsersNamed(name string) []User {
+	out := named(&s.Users, func(u User) bool { return u.Name == name && u.Retired != 0 })
+	if u, ok := s.User(name); ok {
+		out = slices.Insert(out, 0, u)
+	}
+	return out
+}
+
+func named[K cmp.Ordered, V any](t *table.Table[K, V], is func(V) bool) []V {
+	var out []V
+	for _, row := range t.All() {
+		if is(row) {
+			out = append(out, row)
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // Account finds an account by name.
@@ -182,6 +239,44 @@ func (s *State) AccountEnd(a id.Account) int64 {
 // MemberEnd is when a membership ends: itself or, before that, its account. 0: never.
 func (s *State) MemberEnd(m Member) int64 { return Sooner(m.Ends, s.AccountEnd(m.Account)) }
 
+// Below lists the accounts below a by id, a not among them; retired ones aside.
+func (s *State) Below(a id.Account) []Account {
+	var out []Account
+	for k, row := range s.Accounts.All() {
+		if k != a && row.Retired == 0 && s.Within(k, a) {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// CheckMove says why a, with all below it, can't stand under parent (0: as a root).
+func (s *State) CheckMove(a, parent id.Account) error {
+	if s.Within(parent, a) && parent != 0 {
+		return fmt.Errorf("is %s or below it: that would be a loop", s.name(a))
+	}
+	height := 1
+	above := len(s.Path(a))
+	for _, row := range s.Below(a) {
+		height = max(height, len(s.Path(row.ID))-above+1)
+	}
+	if len(s.Path(parent))+height > MaxDepth {
+		return fmt.Errorf("the account tree is at most %d deep", MaxDepth)
+	}
+	return nil
+}
+
+func (s *State) name(a id.Account) string {
+	row, _ := s.Accounts.Get(a)
+	return row.Name
+}
+
+// Left reports whether somebody with this name and uid has been retired: such a one
+// comes back only when an admin says so.
+func (s *State) Left(name string, uid int64) bool {
+	return slices.ContainsFunc(s.UsersNamed(name), func(u User) bool { return u.Retired != 0 && u.UID == uid })
+}
+
 // Within reports whether a is top or below it. Every account is within 0.
 func (s *State) Within(a, top id.Account) bool {
 	return top == 0 || a != 0 && slices.Contains(s.Path(a), top)
@@ -192,14 +287,25 @@ func (s *State) Member(a id.Account, u id.User) (Member, bool) {
 	return s.members.Get(table.Pair(int64(a), int64(u)))
 }
 
+// TokensOf lists u's live tokens and sessions by id.
+func (s *State) TokensOf(u id.User) []Token {
+	var out []Token
+	for _, k := range prefixed(&s.tokensOf, int64(u)) {
+		if t, ok := s.Tokens.Get(k); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Members lists a's own members by user id.
 func (s *State) Members(a id.Account) []Member { return prefixed(&s.members, int64(a)) }
 
 // MembershipsOf lists u's memberships by account id.
 func (s *State) MembershipsOf(u id.User) []Member { return prefixed(&s.ofUser, int64(u)) }
 
-func prefixed(t *table.Table[string, Member], a int64) []Member {
-	var out []Member
+func prefixed[V any](t *table.Table[string, V], a int64) []V {
+	var out []V
 	from, to := table.Pair(a, 0), table.Pair(a+1, 0)
 	for k, m := range t.From(from) {
 		if k >= to {

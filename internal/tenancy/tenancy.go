@@ -32,7 +32,7 @@ func ParseBilling(s string) (Billing, bool) {
 }
 
 // Account is a node of the account tree: who pays. Nothing is deleted: an account
-// is closed.
+// is closed, and one that nothing needs any more is retired.
 type Account struct {
 	ID      id.Account
 	Name    string
@@ -41,7 +41,9 @@ type Account struct {
 	Group   string // Unix group that the membership follows; empty: none
 	Closed  bool
 	Created int64 // ns since the epoch
-	Ends    int64 // ns; from then on nothing runs and its members are none; 0: never
+	Ends    int64 // ns; from then on nothing starts and its members are none; 0: never
+	Weight  int64 // of its share, against accounts and members beside it; 0: 1
+	Retired int64 // ns; when it was removed, and its name became free; 0: wasn't
 }
 
 // Over reports whether the account has ended at time now; those above it aside.
@@ -92,7 +94,31 @@ type Member struct {
 	Role      access.Role
 	FromGroup bool  // by the followed Unix group: comes and goes with it
 	Ends      int64 // ns; 0: with the account
+	Weight    int64 // of his share, against members and accounts beside him; 0: 1
 }
+
+// MaxWeight is the most that a share can weigh.
+const MaxWeight = 1_000_000
+
+// CheckWeight says what is wrong with a weight.
+func CheckWeight(n int64) error {
+	if n < 1 || n > MaxWeight {
+		return fmt.Errorf("must be from 1 to %d", MaxWeight)
+	}
+	return nil
+}
+
+// Entry is one line of a list of members to be.
+type Entry struct {
+	Line int // in the table, for messages
+	User string
+	UID  int64       // -1: not said
+	Role access.Role // NoRole: not said
+	Ends *int64      `json:",omitempty"` // ns, 0: never; nil: not said
+}
+
+// UnixID reports whether n can be the uid of a user.
+func UnixID(n int64) bool { return n >= 0 && n < 1<<32-1 }
 
 // Token authenticates a user: a personal token, which programs have, or a session,
 // which a password opened. Only the SHA-256 of its secret is kept.
@@ -131,6 +157,14 @@ func (t Token) Usable(now int64) bool { return !t.Revoked && !over(t.End(), now)
 
 // NoteUse reports whether a use at time now is worth noting.
 func (t Token) NoteUse(now int64) bool { return t.Idle != 0 && now-t.Used >= t.Idle/UseStep }
+
+// Password is what is kept of a user's password. Nothing else of it ever gets into
+// the world, and this gets out of it only to be checked against.
+type Password struct {
+	User    id.User
+	Hash    string // see package password; empty: the user has none
+	Changed int64  // ns
+}
 
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,62}$`)
 

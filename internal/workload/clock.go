@@ -7,11 +7,15 @@ import (
 	"croft.dev/croft/api/v1/codes"
 )
 
-// Due is when the next step of a job's clock is due, in ns; 0: none. The steps are
-// the user's signal ahead of the limit, SIGTERM at it, SIGKILL after the grace.
+// Due is when the next step of a job's clock is due, in ns; 0: none. The steps are,
+// of a waiting job, to join the queue, or to end because that can't be any more or
+// its deadline can't be kept; of a running one, the user's signal ahead of the limit,
+// SIGTERM at it, SIGKILL after the grace.
 func (j *Job) Due() int64 {
 	a := j.Attempt
 	switch {
+	case j.State == Held || j.State == Queued:
+		return j.dueWaiting()
 	case j.State == Stopping && !a.Kill:
 		return j.KillAt()
 	case j.State != Running:
@@ -33,14 +37,33 @@ func (j *Job) KillAt() int64 {
 // StopSignal is what the program is told to end with, without SIG.
 func (j *Job) StopSignal() string { return cmp.Or(j.Attempt.Preempt.Signal, "TERM") }
 
+// Begun notes the start of the primary, in ns, from which the wall clock runs. What
+// the start was late doesn't put off the deadline.
+func (j *Job) Begun(at int64) {
+	j.Attempt.Started, j.Attempt.Until = at, at+j.Spec.Time
+	if d := j.Spec.Deadline; d != 0 && d < j.Attempt.Until {
+		j.Attempt.Until = max(d, at)
+	}
+}
+
+// OutOfTime is what the job ends as when its clock has run out.
+func (j *Job) OutOfTime() codes.Outcome {
+	if j.Spec.Deadline != 0 && j.Attempt.Until < j.Attempt.Started+j.Spec.Time {
+		return codes.Deadline
+	}
+	return codes.TimedOut
+}
+
 // Again reports whether the job asked to be queued again after such an end, and
 // may be. One that was cancelled is not, whatever else befell it. What others took
-// from it doesn't count towards MaxRequeues.
+// from it doesn't count towards the number of times.
 func (j *Job) Again(o codes.Outcome) bool {
-	if j.Attempt.Cause == codes.Cancelled {
+	switch {
+	case j.Attempt.Cause == codes.Cancelled || j.Spec.NeverAgain():
 		return false
-	}
-	if j.Attempt.Preempt.Requeue && (o == codes.Preempted || o == codes.NodeFailed) {
+	case j.Attempt.Cause == codes.Requeued:
+		return true
+	case j.Attempt.Preempt.Requeue && (o == codes.Preempted || o == codes.NodeFailed):
 		return true
 	}
 	cause := ""
@@ -50,5 +73,11 @@ func (j *Job) Again(o codes.Outcome) bool {
 	case codes.TimedOut:
 		cause = "timeout"
 	}
-	return cause != "" && j.Requeues < MaxRequeues && slices.Contains(j.Spec.Requeue, cause)
+	return cause != "" && j.MayAgain() && slices.Contains(j.Spec.Requeue, cause)
 }
+
+// MayAgain reports whether the job has been queued again less often than it may be.
+func (j *Job) MayAgain() bool { return j.Requeues < cmp.Or(j.Spec.Requeues, MaxRequeues) }
+
+// NeverAgain reports whether the job doesn't want to be queued again whatever happens.
+func (s Spec) NeverAgain() bool { return slices.Contains(s.Requeue, "never") }

@@ -7,6 +7,7 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/quantity"
 )
 
 // JobState is where a job stands.
@@ -53,7 +54,7 @@ var next = map[JobState][]JobState{
 	Queued:   {Held, Starting, Ended},
 	Starting: {Running, Stopping, Queued, Ended},
 	Running:  {Stopping, Queued, Ended},
-	Stopping: {Queued, Ended},
+	Stopping: {Queued, Held, Ended},
 }
 
 // May reports whether a job may go from one state to the other.
@@ -80,8 +81,21 @@ type Job struct {
 	Message   string
 	Seq       int64 // log row of the last change
 
+	In id.Reservation // in whose windows it runs; 0: none
+
+	Steps int32 // the number of the last step that was added; 0: none was
+
+	Array *Array // of a job of many elements
+	Of    id.Job // the array that it is an element of; 0: none
+	Index int64  // in that
+
+	Hold     Hold
+	Met      []Met // where the dependencies of its spec stand, in their order
+	Eligible int64 // ns; when it came into the queue, less Aged as of then
+	Aged     int64 // ns; while held: the age that it has from having been in the queue
+
 	Attempt  Attempt   // the current or last one; N is 0 before the first start
-	Past     []Attempt // those before it, at most MaxRequeues
+	Past     []Attempt // those before it
 	Requeues int32
 	Outcome  codes.Outcome // once ended
 	ExitCode int32
@@ -100,7 +114,10 @@ type Job struct {
 	Key      string
 }
 
-// MaxRequeues bounds the attempts of a job.
+// MaxPin bounds the points that an operator can fix a priority at, either way.
+const MaxPin = 1_000_000_000
+
+// MaxRequeues bounds how often a job is queued again by its own wish.
 const MaxRequeues = 5
 
 // Part is what one ledger source contributed to a job's deposit.
@@ -118,9 +135,11 @@ type Attempt struct {
 	Models   []catalog.ModelCount // the same, counted by model
 	Image    string               // content digest that was resolved
 	Book     int64                // ns: price versions published by then apply
+	Rate     money.Rate           // what it counts for fair share, per hour, as of its assignment
 	Assigned int64                // ns: allocation committed
 	Started  int64                // ns: primary's start, as the engine saw it; 0: not yet
 	Until    int64                // ns: Started + wall; before the start, Assigned + wall
+	Reserved int64                // s: counted against limits per period until it ends
 	Ended    int64                // ns: primary's end, or when the end was learned
 	Signaled bool                 // the user's signal was sent
 	StopAt   int64                // ns: when SIGTERM was decided; 0: not
@@ -134,11 +153,21 @@ type Attempt struct {
 	Posted   money.Micros // charged so far for this attempt
 }
 
+// Part is what the attempt has of its one device, in milli-devices; 0: its devices are
+// whole.
+func (a Attempt) Part() int64 {
+	if n := catalog.Counted(a.Models); n < quantity.Device {
+		return n
+	}
+	return 0
+}
+
 // Preemption is the terms on which an attempt gives way to another job, as its QoS
 // had them when that was decided.
 type Preemption struct {
 	By      id.Job // the job that takes its place
 	QoS     string // which that has
+	Loan    bool   `json:",omitempty"` // it gives back what that one's account is guaranteed
 	Signal  string // without SIG: what it is told it with
 	Grace   int64  // ns from then to SIGKILL
 	Requeue bool   // its job is queued again

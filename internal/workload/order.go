@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/bits"
 	"sort"
+	"strconv"
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/table"
@@ -20,6 +21,7 @@ import (
 // Lane is what decides a waiting job's priority but for its age.
 type Lane struct {
 	Partition string
+	In        id.Reservation
 	Account   id.Account
 	User      id.User
 	QoS       string
@@ -29,14 +31,15 @@ type Lane struct {
 	Pin       int64 // points
 }
 
-// Size is how large a job is, in powers of two: 1 is one, 2 is two, 3 is up to
+// Size is how large a job is, in powers of two: 1 is up to one, 2 is two, 3 is up to
 // four, and so on. A job that has devices isn't measured by its cores.
 type Size struct{ Devices, Cores int8 }
 
-// SizeOf returns the size of an amount of devices and, if there are none, cores.
-func SizeOf(devices, milliCores int64) Size {
-	if devices > 0 {
-		return Size{Devices: doublings(devices)}
+// SizeOf returns the size of an amount of devices and, if there are none, cores, both
+// in thousandths.
+func SizeOf(milliDevices, milliCores int64) Size {
+	if milliDevices > 0 {
+		return Size{Devices: doublings((milliDevices + 999) / 1000)}
 	}
 	return Size{Cores: doublings((milliCores + 999) / 1000)}
 }
@@ -46,15 +49,26 @@ func doublings(n int64) int8 { return int8(1 + bits.Len64(uint64(max(n, 1)-1))) 
 // LaneOf is the lane that the job waits in.
 func (j *Job) LaneOf() Lane {
 	return Lane{
-		Partition: j.Spec.Partition, Account: j.Account, User: j.User, QoS: j.Spec.QoS, Own: j.Spec.Priority,
+		Partition: j.Spec.Partition, In: j.In, Account: j.Account, User: j.User, QoS: j.Spec.QoS, Own: j.Spec.Priority,
 		Size: SizeOf(j.Spec.GPU, j.Spec.CPU), Pinned: j.Pinned, Pin: j.Pin,
 	}
 }
 
-// Key is the lane as text, the same for no other, and in the order of partitions.
+// QueueOf names the queue of a partition, or that of a reservation in it: those who
+// wait for different things aren't in each other's way.
+func QueueOf(partition string, in id.Reservation) string {
+	if in == 0 {
+		return partition
+	}
+	return partition + "\x02" + strconv.FormatInt(int64(in), 10)
+}
+
+func (j *Job) queue() string { return QueueOf(j.Spec.Partition, j.In) }
+
+// Key is the lane as text, the same for no other, and in the order of queues.
 func (l Lane) Key() string {
 	k := make([]byte, 0, 64)
-	k = append(append(k, l.Partition...), 0)
+	k = append(append(k, QueueOf(l.Partition, l.In)...), 0)
 	k = binary.BigEndian.AppendUint64(k, uint64(l.Account))
 	k = binary.BigEndian.AppendUint64(k, uint64(l.User))
 	k = binary.BigEndian.AppendUint64(k, uint64(l.Own))
@@ -65,10 +79,6 @@ func (l Lane) Key() string {
 	}
 	return string(append(k, l.QoS...))
 }
-
-// Since is when the job came to wait, in ns: what it has waited from then on is
-// its age.
-func (j *Job) Since() int64 { return j.Submitted }
 
 // Place is where a job stands in a queue at one time: by priority, then by since
 // when it waits, then by id.
@@ -167,13 +177,13 @@ func (s *State) count(l Lane, n int) string {
 	return row.key
 }
 
-// lanesOf yields the lanes of a partition, each with the index of its first job.
-func (s *State) lanesOf(partition string) iter.Seq2[int, lane] {
+// lanesOf yields the lanes of a queue, each with the index of its first job.
+func (s *State) lanesOf(queue string) iter.Seq2[int, lane] {
 	return func(yield func(int, lane) bool) {
-		prefix := partition + "\x00"
+		prefix := queue + "\x00"
 		at := s.pending.Rank(waiting{lane: prefix})
 		for key, l := range s.lanes.From(prefix) {
-			if key >= partition+"\x01" || !yield(at, l) {
+			if key >= queue+"\x01" || !yield(at, l) {
 				return
 			}
 			at += l.jobs
@@ -181,14 +191,25 @@ func (s *State) lanesOf(partition string) iter.Seq2[int, lane] {
 	}
 }
 
-// Waiting is how many jobs wait.
-func (s *State) Waiting() int64 { return int64(s.pending.Len()) }
+// Waiting is how many jobs wait, an array's elements counted.
+func (s *State) Waiting() int64 {
+	n := int64(s.pending.Len())
+	for _, j := range s.arrays.All() {
+		n += j.Waits() - 1
+	}
+	return n
+}
 
-// Length is how many jobs wait in a partition.
-func (s *State) Length(partition string) int64 {
+// Length is how many jobs wait in a queue, see QueueOf.
+func (s *State) Length(queue string) int64 {
 	var n int64
-	for _, l := range s.lanesOf(partition) {
+	for _, l := range s.lanesOf(queue) {
 		n += int64(l.jobs)
+	}
+	for _, j := range s.arrays.All() {
+		if j.queue() == queue {
+			n += j.Waits() - 1
+		}
 	}
 	return n
 }
@@ -196,42 +217,49 @@ func (s *State) Length(partition string) int64 {
 // Front is the part of a lane that comes before a place.
 type Front struct {
 	Lane   string // its Key
-	Before int64  // so many of its jobs
-	Jobs   int64  // of all
+	Of     Lane
+	Before int64 // so many of its jobs
+	Jobs   int64 // of all
 }
 
-// Fronts yields the lanes of a partition that have jobs before a place. It takes a
+// Fronts yields the lanes of a queue that have jobs before a place. It takes a
 // time proportional to the number of lanes, and to the logarithm of the jobs.
-func (s *State) Fronts(o Order, partition string, p Place) iter.Seq[Front] {
+func (s *State) Fronts(o Order, queue string, p Place) iter.Seq[Front] {
 	return func(yield func(Front) bool) {
-		for at, l := range s.lanesOf(partition) {
+		for at, l := range s.lanesOf(queue) {
 			base := o.base(l.Lane)
 			n := sort.Search(l.jobs, func(i int) bool {
 				w, _ := s.pending.At(at + i)
 				return o.place(l.Pinned, base, w.since, w.job).Compare(p) >= 0
 			})
-			if n > 0 && !yield(Front{l.key, int64(n), int64(l.jobs)}) {
+			if n > 0 && !yield(Front{l.key, l.Lane, int64(n), int64(l.jobs)}) {
 				return
 			}
 		}
 	}
 }
 
-// Ahead is how many jobs of a partition come before a place.
-func (s *State) Ahead(o Order, partition string, p Place) int64 {
+// Ahead is how many jobs of a queue come before a place.
+func (s *State) Ahead(o Order, queue string, p Place) int64 {
 	var n int64
-	for f := range s.Fronts(o, partition, p) {
+	for f := range s.Fronts(o, queue, p) {
 		n += f.Before
+	}
+	for _, j := range s.arrays.All() {
+		if j.queue() == queue && o.Place(j.LaneOf(), j.Since(), j.ID).Compare(p) < 0 {
+			n += j.Waits() - 1
+		}
 	}
 	return n
 }
 
-// Queue yields the waiting jobs of a partition in order, each with its place.
-func (s *State) Queue(o Order, partition string) iter.Seq2[*Job, Place] {
+// Queue yields the waiting jobs of a queue in order, each with its place; of an
+// array the elements that may be next, with the array's.
+func (s *State) Queue(o Order, queue string) iter.Seq2[*Job, Place] {
 	return func(yield func(*Job, Place) bool) {
-		h := s.heads(o, partition)
+		h := s.heads(o, queue)
 		for len(h) > 0 {
-			if j, ok := s.Jobs.Get(h[0].job); ok && !yield(j, h[0].place) {
+			if j, ok := s.Jobs.Get(h[0].job); ok && !j.each(func(one *Job) bool { return yield(one, h[0].place) }) {
 				return
 			}
 			if !h[0].next(s, o) {
@@ -241,6 +269,19 @@ func (s *State) Queue(o Order, partition string) iter.Seq2[*Job, Place] {
 			h.down(0)
 		}
 	}
+}
+
+// each yields the jobs that a row in the queue stands for.
+func (j *Job) each(yield func(*Job) bool) bool {
+	if j.Array == nil {
+		return yield(j)
+	}
+	for e := range j.Next {
+		if !yield(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // head is the first job of a lane that the merge hasn't yielded.
@@ -256,9 +297,9 @@ type head struct {
 // heads are a binary heap by place.
 type heads []head
 
-func (s *State) heads(o Order, partition string) heads {
+func (s *State) heads(o Order, queue string) heads {
 	var h heads
-	for at, l := range s.lanesOf(partition) {
+	for at, l := range s.lanesOf(queue) {
 		w, _ := s.pending.At(at)
 		base := o.base(l.Lane)
 		h = append(h, head{

@@ -20,7 +20,7 @@ func drawLane(t *rapid.T, j *workload.Job) {
 	j.Spec.Partition = rapid.SampledFrom([]string{"a", "ab", "b"}).Draw(t, "partition")
 	j.Spec.QoS = rapid.SampledFrom([]string{"", "q", "q\x01"}).Draw(t, "qos")
 	j.Spec.Priority = rapid.Int64Range(-1, 1).Draw(t, "own")
-	j.Spec.GPU = rapid.Int64Range(0, 5).Draw(t, "gpu")
+	j.Spec.GPU = rapid.Int64Range(0, 5).Draw(t, "gpu") * 1000
 	if j.Pinned = rapid.IntRange(0, 4).Draw(t, "pinned") == 0; j.Pinned {
 		j.Pin = rapid.Int64Range(-3, 3).Draw(t, "pin")
 	}
@@ -153,7 +153,7 @@ func TestAging(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for devices, want := range map[int64]int8{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 4, 9: 5, 1 << 40: 41} {
-		if got := workload.SizeOf(devices, 64_000); got != (workload.Size{Devices: want}) {
+		if got := workload.SizeOf(devices*1000-500, 64_000); got != (workload.Size{Devices: want}) {
 			t.Errorf("%d devices are of size %v, want %d", devices, got, want)
 		}
 		if got := workload.SizeOf(0, devices*1000-500); got != (workload.Size{Cores: want}) {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,6 +21,7 @@ import (
 type Defaults struct {
 	CPU, Mem, Time int64
 	MaxGrace       int64
+	Now            int64 // ns; from which times such as +2h count
 }
 
 // Bounds of what a request may hold.
@@ -29,7 +31,8 @@ const (
 	maxEnv     = 1024
 	maxMounts  = 64
 	maxText    = 1 << 20 // of the whole spec
-	maxGPU     = 1 << 20
+	maxGPU     = quantity.Device << 20
+	maxGPUMem  = 1 << 50 // bytes
 	maxModels  = 32
 	maxCPU     = 1 << 30 // milli-cores
 	maxTime    = int64(10*365*24*3600) * 1e9
@@ -37,6 +40,9 @@ const (
 	maxPrio    = 1_000_000
 	defaultSig = int64(60) * 1e9
 )
+
+// wantGPU says what gpu may be.
+const wantGPU = "a whole number of devices, e.g. 2, or a part of one with at most three places, e.g. 0.5"
 
 // The least that a container needs to start at all.
 const (
@@ -57,7 +63,7 @@ var signals = []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "CONT", "WI
 // without SIG.
 func KnownSignal(name string) bool { return slices.Contains(signals, name) }
 
-var requeueCauses = []string{"node", "preempt", "timeout"}
+var requeueCauses = []string{"node", "preempt", "timeout", "never"}
 
 // Parse checks a request and fills in defaults. Every wrong field is named, with
 // the fix; the error is a *fault.Error.
@@ -66,12 +72,14 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s := Spec{
 		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
 		Image: in.Image, Command: in.Command, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
+		Reservation: in.Reservation,
 	}
 	p.text(&s, in)
 	p.amounts(&s, in, def)
 	p.mounts(&s, in.Mounts)
 	s.Signal = p.signal(in.Signal)
-	s.Requeue = p.requeue(in.Requeue)
+	s.Requeue, s.Requeues = p.requeue(in.Requeue), p.requeues(in.MaxRequeues)
+	p.times(&s, in, def.Now)
 	if s.Name == "" {
 		s.Name = nameOf(s)
 	}
@@ -87,6 +95,20 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if s.Kind != KindContainer {
 		p.bad.Add("kind", "%q isn't supported: use container", clip(in.Kind))
 	}
+	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"reservation", s.Reservation}} {
+		if f.v != "" && !named(f.v) {
+			p.bad.Add(f.path, "%q isn't a name: use letters, digits and _ . -", clip(f.v))
+		}
+	}
+	if s.Priority > maxPrio || s.Priority < -maxPrio {
+		p.bad.Add("priority", "must be between -%d and %d", maxPrio, maxPrio)
+	}
+	p.container(s, true)
+}
+
+// container checks what a container runs: a job's primary, or a further step, which needs
+// no image of its own.
+func (p *parser) container(s *Spec, image bool) {
 	if s.Pull == "" {
 		s.Pull = "missing"
 	}
@@ -96,21 +118,14 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if !utf8.ValidString(s.Name) || len(s.Name) > 200 || strings.ContainsFunc(s.Name, unprintable) {
 		p.bad.Add("name", "must be at most 200 bytes of printable text on one line")
 	}
-	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}} {
-		if f.v != "" && !named(f.v) {
-			p.bad.Add(f.path, "%q isn't a name: use letters, digits and _ . -", clip(f.v))
-		}
-	}
-	if s.Image == "" {
+	switch {
+	case s.Image == "" && image:
 		p.bad.Add("image", "is missing: name the image to run, e.g. train:1")
-	} else if !imageName.MatchString(s.Image) || strings.Contains(s.Image, "..") {
+	case s.Image != "" && !IsImage(s.Image):
 		p.bad.Add("image", "%q isn't an image reference", clip(s.Image))
 	}
 	if s.Workdir != "" && !absolute(s.Workdir) {
 		p.bad.Add("workdir", "must be an absolute path inside the container")
-	}
-	if s.Priority > maxPrio || s.Priority < -maxPrio {
-		p.bad.Add("priority", "must be between -%d and %d", maxPrio, maxPrio)
 	}
 	p.program(s)
 }
@@ -150,23 +165,38 @@ func (p *parser) program(s *Spec) {
 }
 
 func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
-	s.GPU = p.amount("gpu", in.GPU, quantity.ParseCount, 0, 0, maxGPU, "a whole number of devices, e.g. 1")
+	s.GPU = p.amount("gpu", in.GPU, quantity.ParseDevices, 0, 0, maxGPU, wantGPU)
+	if s.GPU > quantity.Device && s.GPU%quantity.Device != 0 {
+		p.bad.Add("gpu", "%q isn't whole, and a part is of one device: give %s", clip(string(in.GPU)), wantGPU)
+	}
 	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, MinCPU, maxCPU, "cores, e.g. 8 or 0.5")
 	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, MinMemory, 1<<60, "an amount such as 64G, at least 4M")
 	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, maxTime, "a span such as 2h or 90m, at least 1s")
-	s.Grace = p.amount("grace", in.Grace, quantity.ParseDuration, 0, 0, maxTime, "a span such as 30s")
-	if def.MaxGrace > 0 && s.Grace > def.MaxGrace {
-		p.bad.Add("grace", "at most %s is allowed here", quantity.FormatDuration(def.MaxGrace))
-	}
+	s.Grace = p.grace(in.Grace, def)
 	s.Time, s.Grace = wholeSeconds(s.Time), wholeSeconds(s.Grace)
 	s.Model = p.models(in.Model)
 	s.Where = p.where(in.Constraint)
-	if s.Model != "" && in.GPU == "" {
-		s.GPU = 1
+	s.GPUMem = p.amount("gpu_mem", in.GPUMem, quantity.ParseBytes, 0, 0, maxGPUMem, "memory of each device, e.g. 10G")
+	switch {
+	case in.GPU == "" && s.GPUMem > 0:
+		s.GPU = LeastPart
+	case in.GPU == "" && s.Model != "":
+		s.GPU = quantity.Device
 	}
 	if s.Model != "" && s.GPU == 0 {
-		p.bad.Add("gpu", "is 0 but a model is named: ask for at least 1, or leave model out")
+		p.bad.Add("gpu", "is 0 but a model is named: ask for 1 or a part of one, or leave model out")
 	}
+	if s.GPUMem > 0 && s.GPU == 0 {
+		p.bad.Add("gpu", "is 0 but memory of a device is asked for: ask for 1 or a part of one, or leave gpu_mem out")
+	}
+}
+
+func (p *parser) grace(in v1.Quantity, def Defaults) int64 {
+	n := p.amount("grace", in, quantity.ParseDuration, 0, 0, maxTime, "a span such as 30s")
+	if def.MaxGrace > 0 && n > def.MaxGrace {
+		p.bad.Add("grace", "at most %s is allowed here", quantity.FormatDuration(def.MaxGrace))
+	}
+	return n
 }
 
 // models reads "a100|h100" into a set.
@@ -279,14 +309,76 @@ func (p *parser) requeue(in []string) []string {
 			out = append(out, c)
 		}
 	}
+	if len(out) > 1 && slices.Contains(out, "never") {
+		p.bad.Add("requeue", "never stands alone")
+	}
 	slices.Sort(out)
 	return out
+}
+
+func (p *parser) requeues(n int) int32 {
+	if n < 0 || n > MaxRequeues {
+		p.bad.Add("max_requeues", "must be between 1 and %d; for none give requeue: [never]", MaxRequeues)
+		return 0
+	}
+	return int32(n)
+}
+
+// times reads when the job may run: its hold, begin time, deadline and dependencies.
+func (p *parser) times(s *Spec, in v1.JobSpec, now int64) {
+	s.Hold = in.Hold
+	s.Begin = p.instant("begin", in.Begin, now)
+	s.Deadline = p.instant("deadline", in.Deadline, now)
+	var err error
+	if s.After, err = ParseDependencies(in.After); err != nil {
+		p.bad.Add("after", "%v", err)
+	}
+	if s.Array, err = ParseArray(in.Array); err != nil {
+		p.bad.Add("array", "%v", err)
+	}
+	switch _, corresponds := s.After.Corresponds(); {
+	case corresponds && len(s.Array.Elements) == 0:
+		p.bad.Add("after", "aftercorr goes from the elements of one array to those of another: give array too, or write afterok")
+	case corresponds && s.Array.Elements.Len() > maxCorresponding:
+		p.bad.Add("array", "has %d elements: an array that waits for another element by element may have %d", s.Array.Elements.Len(), maxCorresponding)
+	}
+}
+
+// instant reads a time, or a span from now as +2h.
+func (p *parser) instant(field, in string, now int64) int64 {
+	if in == "" {
+		return 0
+	}
+	if span, ok := strings.CutPrefix(in, "+"); ok {
+		n, err := quantity.ParseDuration(span)
+		if err != nil || n > maxTime {
+			p.bad.Add(field, "%q: after + give a span such as 2h", clip(in))
+			return 0
+		}
+		return wholeSeconds(now + n)
+	}
+	t, err := time.Parse(time.RFC3339, in)
+	if err != nil || t.Year() < 1971 || t.Year() > 2200 {
+		p.bad.Add(field, "%q must be a time such as 2026-12-01T16:40:00Z, or +2h", clip(in))
+		return 0
+	}
+	return wholeSeconds(t.UnixNano())
+}
+
+func instantText(ns int64) string {
+	if ns == 0 {
+		return ""
+	}
+	return time.Unix(0, ns).UTC().Format(time.RFC3339)
 }
 
 func absolute(p string) bool {
 	return strings.HasPrefix(p, "/") && len(p) < 4096 && utf8.ValidString(p) &&
 		!strings.ContainsFunc(p, unicode.IsControl) && !slices.Contains(strings.Split(p, "/"), "..")
 }
+
+// IsImage reports whether ref can be an image's name.
+func IsImage(ref string) bool { return imageName.MatchString(ref) && !strings.Contains(ref, "..") }
 
 // nameOf is the command's base name, or the image's.
 func nameOf(s Spec) string {
@@ -320,16 +412,33 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:40], "") + "…"
 }
 
+// Amounts is what a list shows of the spec.
+func (s Spec) Amounts() v1.JobSpec {
+	w := v1.JobSpec{CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem))}
+	w.GPU, w.GPUMem = s.devices()
+	return w
+}
+
+// devices is the devices and the memory of each, as they are asked for.
+func (s Spec) devices() (gpu, mem v1.Quantity) {
+	if s.GPUMem > 0 {
+		mem = v1.Quantity(quantity.FormatBytes(s.GPUMem))
+	}
+	if s.GPU > 0 && (s.GPUMem == 0 || s.GPU != LeastPart) {
+		gpu = v1.Quantity(quantity.FormatDevices(s.GPU))
+	}
+	return gpu, mem
+}
+
 // Wire is the spec as the API shows it, every default filled in.
 func (s Spec) Wire() v1.JobSpec {
 	w := v1.JobSpec{
 		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
-		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}
-	if s.GPU > 0 {
-		w.GPU = v1.Quantity(quantity.FormatDecimal(s.GPU, 0, 0))
-	}
+	w.GPU, w.GPUMem = s.devices()
 	if s.Grace > 0 {
 		w.Grace = v1.Quantity(quantity.FormatDuration(s.Grace))
 	}

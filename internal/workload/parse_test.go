@@ -15,7 +15,7 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-var defaults = workload.Defaults{CPU: 1000, Mem: 1 << 30, Time: 3600e9, MaxGrace: 600e9}
+var defaults = workload.Defaults{CPU: 1000, Mem: 1 << 30, Time: 3600e9, MaxGrace: 600e9, Now: 1_790_000_000e9}
 
 // Every field that is wrong is named, and the message says what would be right.
 func TestParseNamesFieldAndFix(t *testing.T) {
@@ -26,7 +26,8 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		fix   string
 	}{
 		"gpu negative":       {func(s *v1.JobSpec) { s.GPU = "-1" }, "gpu", "whole number"},
-		"gpu fraction":       {func(s *v1.JobSpec) { s.GPU = "0.5" }, "gpu", "whole number"},
+		"gpu above one":      {func(s *v1.JobSpec) { s.GPU = "1.5" }, "gpu", "a part is of one device"},
+		"gpu too fine":       {func(s *v1.JobSpec) { s.GPU = "0.0001" }, "gpu", "three places"},
 		"gpu overflows":      {func(s *v1.JobSpec) { s.GPU = "99999999999999999999" }, "gpu", "whole number"},
 		"gpu absurd":         {func(s *v1.JobSpec) { s.GPU = "1048577" }, "gpu", "absurdly"},
 		"gpu words":          {func(s *v1.JobSpec) { s.GPU = "all" }, "gpu", "whole number"},
@@ -38,7 +39,11 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 			s.Model += "m"
 		}, "model", "more than 32 models"},
 		"constraint broken":   {func(s *v1.JobSpec) { s.Constraint = "nvlink&" }, "constraint", "e.g. nvlink&!old"},
-		"gpu zero of a model": {func(s *v1.JobSpec) { s.GPU, s.Model = "0", "a100" }, "gpu", "at least 1"},
+		"gpu zero of a model": {func(s *v1.JobSpec) { s.GPU, s.Model = "0", "a100" }, "gpu", "a part of one"},
+		"gpu zero of memory":  {func(s *v1.JobSpec) { s.GPU, s.GPUMem = "0", "10G" }, "gpu", "leave gpu_mem out"},
+		"gpu_mem negative":    {func(s *v1.JobSpec) { s.GPUMem = "-10G" }, "gpu_mem", "e.g. 10G"},
+		"gpu_mem absurd":      {func(s *v1.JobSpec) { s.GPUMem = "2P" }, "gpu_mem", "absurdly"},
+		"gpu_mem words":       {func(s *v1.JobSpec) { s.GPUMem = "all" }, "gpu_mem", "e.g. 10G"},
 		"cpu zero":            {func(s *v1.JobSpec) { s.CPU = "0" }, "cpu", "cores, e.g."},
 		"cpu negative":        {func(s *v1.JobSpec) { s.CPU = "-8" }, "cpu", "cores, e.g."},
 		"cpu too fine":        {func(s *v1.JobSpec) { s.CPU = "0.0005" }, "cpu", "cores, e.g."},
@@ -110,6 +115,15 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		"signal zero":         {func(s *v1.JobSpec) { s.Signal = "USR1@0" }, "signal", "seconds from 1"},
 		"signal negative":     {func(s *v1.JobSpec) { s.Signal = "USR1@-5" }, "signal", "seconds from 1"},
 		"signal late":         {func(s *v1.JobSpec) { s.Signal = "USR1@86401" }, "signal", "seconds from 1"},
+		"requeue never and":   {func(s *v1.JobSpec) { s.Requeue = []string{"never", "node"} }, "requeue", "stands alone"},
+		"requeues":            {func(s *v1.JobSpec) { s.MaxRequeues = 6 }, "max_requeues", "between 1 and 5"},
+		"requeues negative":   {func(s *v1.JobSpec) { s.MaxRequeues = -1 }, "max_requeues", "between 1 and 5"},
+		"begin a word":        {func(s *v1.JobSpec) { s.Begin = "soon" }, "begin", "2026-12-01T16:40:00Z"},
+		"begin far":           {func(s *v1.JobSpec) { s.Begin = "2999-01-01T00:00:00Z" }, "begin", "2026-12-01T16:40:00Z"},
+		"begin bad span":      {func(s *v1.JobSpec) { s.Begin = "+x" }, "begin", "span such as 2h"},
+		"begin huge span":     {func(s *v1.JobSpec) { s.Begin = "+999999999d" }, "begin", "span such as 2h"},
+		"deadline a date":     {func(s *v1.JobSpec) { s.Deadline = "2026-12-01" }, "deadline", "2026-12-01T16:40:00Z"},
+		"after a number":      {func(s *v1.JobSpec) { s.After = "12" }, "after", "afterok:12"},
 		"requeue unknown":     {func(s *v1.JobSpec) { s.Requeue = []string{"always"} }, "requeue", "node, preempt, timeout"},
 	}
 	for name, tt := range tests {
@@ -186,7 +200,9 @@ func TestParseFillsIn(t *testing.T) {
 			v1.JobSpec{Command: []string{"sh", "-c", "date"}},
 			func(s *workload.Spec) { s.Name, s.Command = "sh", []string{"sh", "-c", "date"} },
 		},
-		"a model is one device": {v1.JobSpec{Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1, "a100" }},
+		"a part of a device":    {v1.JobSpec{GPU: "0.5"}, func(s *workload.Spec) { s.GPU = 500 }},
+		"the least part":        {v1.JobSpec{GPU: "0.001", Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1, "a100" }},
+		"a model is one device": {v1.JobSpec{Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1000, "a100" }},
 		"a signal is a minute ahead": {
 			v1.JobSpec{Signal: "sigusr1"}, func(s *workload.Spec) { s.Signal = workload.Signal{Name: "USR1", Before: 60e9} },
 		},
@@ -198,6 +214,12 @@ func TestParseFillsIn(t *testing.T) {
 		},
 		"requeue causes once, in order": {
 			v1.JobSpec{Requeue: []string{"timeout", "node", "timeout"}}, func(s *workload.Spec) { s.Requeue = []string{"node", "timeout"} },
+		},
+		"times": {
+			v1.JobSpec{Begin: "+2h", Deadline: "2026-12-01T16:40:00.5+01:00", After: "afterok:3", Hold: true, MaxRequeues: 2}, func(s *workload.Spec) {
+				s.Begin, s.Deadline, s.Hold, s.Requeues = 1_790_007_200e9, 1796139600e9, true, 2
+				s.After = workload.Dependencies{Of: []workload.Dependency{{Event: workload.AfterOK, Job: 3}}}
+			},
 		},
 		"whole seconds": {v1.JobSpec{Time: "1s999ms", Grace: "500ms"}, func(s *workload.Spec) { s.Time, s.Grace = 1e9, 0 }},
 	}
@@ -222,6 +244,7 @@ func FuzzParse(f *testing.F) {
 		{Name: "x", Image: "a/b:1", CPU: "8", Mem: "64G", GPU: "1", Model: "a100", Time: "1-12:00:00", Grace: "30s", Signal: "USR1@120", Requeue: []string{"node"}},
 		{Image: "a", Command: []string{"@"}, Env: map[string]string{"A": "b"}, Mounts: []v1.Mount{{Source: "/x/./y", Target: "/z/"}}, Pull: "never", CPU: "500m", Mem: "1.001Gi"},
 		{Image: "a", Command: []string{"\n/\u202e"}, Priority: -5, Time: "90", Workdir: "/w"},
+		{Image: "a", Begin: "+2h", Deadline: "2026-12-01T16:40:00Z", After: "after:1?afternotok:2+30", Hold: true, MaxRequeues: 1, Requeue: []string{"never"}},
 		{Image: "a", Command: []string{strings.Repeat("é", 50)}},
 	} {
 		b, err := json.Marshal(s)
@@ -250,8 +273,43 @@ func FuzzParse(f *testing.F) {
 		if diff := cmp.Diff(spec, again); diff != "" {
 			t.Fatalf("reads back otherwise (-was +is)\n%s", diff)
 		}
-		if strings.ContainsAny(spec.Name+spec.Image, "\n\r\x1b") || spec.CPU < workload.MinCPU || spec.Mem < workload.MinMemory || spec.GPU < 0 || spec.Time <= 0 || spec.Time%1e9 != 0 {
+		if strings.ContainsAny(spec.Name+spec.Image, "\n\r\x1b") || spec.CPU < workload.MinCPU || spec.Mem < workload.MinMemory || spec.GPU < 0 || spec.GPU > 1000 && spec.GPU%1000 != 0 || spec.Time <= 0 || spec.Time%1e9 != 0 {
 			t.Fatalf("accepted %+v", spec)
 		}
 	})
+}
+
+// Memory of a device without a number of them is the least part of one, which has as much
+// as it takes; it is shown as it was asked for.
+func TestParseDeviceMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		in       v1.JobSpec
+		gpu, mem int64
+		shown    v1.JobSpec // gpu and gpu_mem
+	}{
+		"a part":          {v1.JobSpec{GPU: "0.5"}, 500, 0, v1.JobSpec{GPU: "0.5"}},
+		"memory":          {v1.JobSpec{GPUMem: "10GiB"}, 1, 10 << 30, v1.JobSpec{GPUMem: "10G"}},
+		"of a model":      {v1.JobSpec{GPUMem: "1.5G", Model: "a100"}, 1, 3 << 29, v1.JobSpec{GPUMem: "1.5G"}},
+		"a part and more": {v1.JobSpec{GPU: "0.5", GPUMem: "10G"}, 500, 10 << 30, v1.JobSpec{GPU: "0.5", GPUMem: "10G"}},
+		"none":            {v1.JobSpec{GPU: "2", GPUMem: "0"}, 2000, 0, v1.JobSpec{GPU: "2"}},
+		"of each":         {v1.JobSpec{GPU: "2", GPUMem: "40G"}, 2000, 40 << 30, v1.JobSpec{GPU: "2", GPUMem: "40G"}},
+		"the least":       {v1.JobSpec{GPU: "0.001"}, 1, 0, v1.JobSpec{GPU: "0.001"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.in.Image = "train:1"
+			s, err := workload.Parse(tt.in, defaults)
+			if err != nil || s.GPU != tt.gpu || s.GPUMem != tt.mem {
+				t.Fatalf("%d milli-devices with %d, %v; want %d with %d", s.GPU, s.GPUMem, err, tt.gpu, tt.mem)
+			}
+			for _, w := range []v1.JobSpec{s.Wire(), s.Amounts()} {
+				if w.GPU != tt.shown.GPU || w.GPUMem != tt.shown.GPUMem {
+					t.Errorf("shown as gpu %q, gpu_mem %q", w.GPU, w.GPUMem)
+				}
+			}
+			again, err := workload.Parse(s.Wire(), defaults)
+			if diff := cmp.Diff(s, again); diff != "" || err != nil {
+				t.Errorf("what is shown isn't read as the same (-want +got), %v\n%s", err, diff)
+			}
+		})
+	}
 }

@@ -1,6 +1,9 @@
 package workload
 
-import "croft.dev/croft/internal/id"
+import (
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/quantity"
+)
 
 // Kind of a job.
 type Kind string
@@ -10,28 +13,36 @@ const KindContainer Kind = "container"
 
 // Spec is a validated job specification in integers. Build it with Parse.
 type Spec struct {
-	Name      string            `json:"name,omitempty"`
-	Kind      Kind              `json:"kind,omitempty"`
-	Account   string            `json:"account,omitempty"`
-	Partition string            `json:"partition,omitempty"`
-	QoS       string            `json:"qos,omitempty"`
-	Image     string            `json:"image"`
-	Command   []string          `json:"command,omitempty"`
-	Env       map[string]string `json:"env,omitempty"`
-	Workdir   string            `json:"workdir,omitempty"`
-	Mounts    []Mount           `json:"mounts,omitempty"`
-	GPU       int64             `json:"gpu,omitempty"`
-	Model     string            `json:"model,omitempty"` // a set as catalog.Allows reads it
-	Mixed     bool              `json:"mixed,omitempty"` // its devices may be of several models
-	Where     string            `json:"where,omitempty"` // a constraint as feature.Parse reads it
-	CPU       int64             `json:"cpu"`             // milli-cores
-	Mem       int64             `json:"mem"`             // bytes
-	Time      int64             `json:"time"`            // ns
-	Grace     int64             `json:"grace,omitempty"`
-	Signal    Signal            `json:"signal,omitzero"`
-	Requeue   []string          `json:"requeue,omitempty"`
-	Priority  int64             `json:"priority,omitempty"`
-	Pull      string            `json:"pull,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Kind        Kind              `json:"kind,omitempty"`
+	Account     string            `json:"account,omitempty"`
+	Partition   string            `json:"partition,omitempty"`
+	QoS         string            `json:"qos,omitempty"`
+	Image       string            `json:"image"`
+	Command     []string          `json:"command,omitempty"`
+	Env         map[string]string `json:"env,omitempty"`
+	Workdir     string            `json:"workdir,omitempty"`
+	Mounts      []Mount           `json:"mounts,omitempty"`
+	GPU         int64             `json:"gpu,omitempty"`     // milli-devices
+	Model       string            `json:"model,omitempty"`   // a set as catalog.Allows reads it
+	GPUMem      int64             `json:"gpu_mem,omitempty"` // bytes that it needs of each device's memory
+	Mixed       bool              `json:"mixed,omitempty"`   // its devices may be of several models
+	Where       string            `json:"where,omitempty"`   // a constraint as feature.Parse reads it
+	Reservation string            `json:"reservation,omitempty"`
+	CPU         int64             `json:"cpu"`  // milli-cores
+	Mem         int64             `json:"mem"`  // bytes
+	Time        int64             `json:"time"` // ns
+	Grace       int64             `json:"grace,omitempty"`
+	Signal      Signal            `json:"signal,omitzero"`
+	Requeue     []string          `json:"requeue,omitempty"`
+	Requeues    int32             `json:"max_requeues,omitempty"` // 0: MaxRequeues
+	Priority    int64             `json:"priority,omitempty"`
+	Pull        string            `json:"pull,omitempty"`
+	Hold        bool              `json:"hold,omitempty"`
+	Begin       int64             `json:"begin,omitempty"`    // ns; not before
+	Deadline    int64             `json:"deadline,omitempty"` // ns; to end by
+	After       Dependencies      `json:"after,omitzero"`
+	Array       ArraySpec         `json:"array,omitzero"`
 }
 
 // Mount is a bind mount.
@@ -47,6 +58,18 @@ type Signal struct {
 	Before int64  `json:"before"`
 }
 
+// LeastPart is the smallest part of a device, in milli-devices. A job that names nothing
+// but how much of a device's memory it needs asks for it: it gets as much as that takes.
+const LeastPart = 1
+
+// Part is what the job asks of one device at least, in milli-devices; 0: whole ones or none.
+func (s Spec) Part() int64 {
+	if s.GPU < quantity.Device {
+		return s.GPU
+	}
+	return 0
+}
+
 // Demand is what a job needs in order to run: the part of a spec that admission
 // and placement look at.
 type Demand struct {
@@ -56,21 +79,23 @@ type Demand struct {
 	Path      []id.Account
 	Partition string
 	QoS       string
-	CPU       int64 // milli-cores
-	Mem       int64 // bytes
-	GPU       int64
+	CPU       int64  // milli-cores
+	Mem       int64  // bytes
+	GPU       int64  // milli-devices
 	Model     string // a set; empty: any
+	GPUMem    int64  // bytes of each device's memory
 	Mixed     bool   // devices of several models will do
 	Where     string // constraint on the node's labels
 	Wall      int64  // ns
 	Grace     int64  // ns
+	In        id.Reservation
 }
 
 // Demand returns what the job needs.
 func (j *Job) Demand() Demand {
 	return Demand{
 		Job: j.ID, User: j.User, Account: j.Account, Path: j.Path, Partition: j.Spec.Partition, QoS: j.Spec.QoS,
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
-		Wall: j.Spec.Time, Grace: j.Spec.Grace,
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, GPUMem: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
+		Wall: j.Spec.Time, Grace: j.Spec.Grace, In: j.In,
 	}
 }

@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,7 @@ func TestTransitions(t *testing.T) {
 		workload.Queued:   "x . x . . x",
 		workload.Starting: ". x . x x x",
 		workload.Running:  ". x . . x x",
-		workload.Stopping: ". x . . . x",
+		workload.Stopping: "x x . . . x",
 		workload.Ended:    ". . . . . .",
 	}
 	for _, from := range states {
@@ -54,7 +55,7 @@ func TestRulesHangTogether(t *testing.T) {
 		}
 		// Holding something ends only by waiting again or by ending.
 		for _, to := range states {
-			if after := workload.RulesOf(to); workload.May(s, to) && r.Running && !after.Running && to != workload.Queued && to != workload.Ended {
+			if after := workload.RulesOf(to); workload.May(s, to) && r.Running && !after.Running && to != workload.Queued && to != workload.Held && to != workload.Ended {
 				t.Errorf("%s may let go of its allocation by becoming %s", s, to)
 			}
 			// Nothing is charged that didn't start.
@@ -80,6 +81,7 @@ func TestStateIndexes(t *testing.T) {
 				State: rapid.SampledFrom(states).Draw(t, "state"),
 			}
 			drawLane(t, j)
+			drawWaits(t, j)
 			if old, ok := rows[j.ID]; ok {
 				j.User = old.User
 			}
@@ -118,6 +120,7 @@ func checkIndexes(t *rapid.T, s *workload.State, rows map[id.Job]*workload.Job) 
 			active++
 		}
 	}
+	checkWaits(t, s, rows)
 	if s.Active.Len() != active {
 		t.Fatalf("%d active, want %d", s.Active.Len(), active)
 	}
@@ -126,12 +129,71 @@ func checkIndexes(t *rapid.T, s *workload.State, rows map[id.Job]*workload.Job) 
 	}
 	checkOrder(t, s, queued)
 	for u := id.User(1); u <= 3; u++ {
+		for _, before := range []id.Job{2, 5, s.NextJob()} {
+			var got, want []id.Job
+			for j := range s.OfUser(u, before) {
+				got = append(got, j.ID)
+			}
+			for _, k := range slices.Backward(users[u]) {
+				if k < before {
+					want = append(want, k)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("jobs of user %d below %d (-want +got)\n%s", u, before, diff)
+			}
+		}
+	}
+}
+
+func drawWaits(t *rapid.T, j *workload.Job) {
+	j.Spec.Time = 10
+	if rapid.Bool().Draw(t, "has a deadline") {
+		j.Spec.Deadline = rapid.Int64Range(1, 30).Draw(t, "deadline")
+	}
+	j.Spec.Begin = rapid.Int64Range(0, 5).Draw(t, "begin")
+	j.Spec.After.Any = rapid.Bool().Draw(t, "any")
+	for range rapid.IntRange(0, 3).Draw(t, "waits for") {
+		j.Spec.After.Of = append(j.Spec.After.Of, workload.Dependency{Event: workload.AfterOK, Job: id.Job(rapid.IntRange(1, 12).Draw(t, "other"))})
+		j.Met = append(j.Met, rapid.SampledFrom([]workload.Met{{}, {At: 7}, {Never: true}}).Draw(t, "met"))
+	}
+}
+
+// checkWaits looks at all jobs for what waits for a time or for another job.
+func checkWaits(t *rapid.T, s *workload.State, rows map[id.Job]*workload.Job) {
+	timed, last := 0, int64(0)
+	for j := range s.Timed() {
+		if rows[j.ID] != j || j.Due() < last {
+			t.Fatalf("job %d is due at %d after %d", j.ID, j.Due(), last)
+		}
+		timed, last = timed+1, j.Due()
+	}
+	for k := id.Job(1); k <= 12; k++ {
+		var want []id.Job
+		for d := id.Job(1); d <= 12; d++ {
+			j, ok := rows[d]
+			if ok && k == 1 && j.Due() != 0 {
+				timed--
+			}
+			if !ok || workload.RulesOf(j.State).Running {
+				continue
+			}
+			for i, dep := range j.Spec.After.Of {
+				if dep.Job == k && !j.Met[i].Settled() {
+					want = append(want, d)
+					break
+				}
+			}
+		}
 		var got []id.Job
-		for j := range s.OfUser(u) {
+		for j := range s.Awaiting(k) {
 			got = append(got, j.ID)
 		}
-		if diff := cmp.Diff(users[u], got); diff != "" {
-			t.Fatalf("jobs of user %d (-want +got)\n%s", u, diff)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("who waits for job %d (-want +got)\n%s", k, diff)
 		}
+	}
+	if timed != 0 {
+		t.Fatalf("%d more wait for a time than should", timed)
 	}
 }

@@ -12,10 +12,13 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/table"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
@@ -34,6 +37,8 @@ type World struct {
 	Catalog   catalog.State
 	Ledger    ledger.State
 	Limits    limits.State
+	Queues    share.State // accounts' parts of them
+	Shares    fairshare.State
 	Workload  workload.State
 	Placement placement.State
 	Site      Site
@@ -43,13 +48,15 @@ type World struct {
 }
 
 // New returns an empty world.
-func New() *World { return &World{Workload: workload.NewState()} }
+func New() *World {
+	return &World{Workload: workload.NewState(), Shares: fairshare.NewState(), Queues: share.NewState()}
+}
 
 // Copy returns an independent world in constant time.
 func (w *World) Copy() *World {
 	return &World{
 		Seq: w.Seq, Now: w.Now, Site: w.Site,
-		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(),
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
 		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
 	}
 }
@@ -60,12 +67,14 @@ type Site struct {
 	MountRoots []string // host paths below which binds are allowed; "~" is the user's home
 	PlanDepth  int      // so many waiting jobs get a promised start
 	Weights    admission.Weights
-	MaxGrace   int64 // ns
-	DefCPU     int64 // what a job gets that names no amount: milli-cores,
-	DefMem     int64 // bytes,
-	DefWall    int64 // and ns
-	NeedUID    bool  // programs run as Unix users: one without a uid can't submit
-	Mixed      bool  // a job's devices may be of several models
+	MaxGrace   int64       // ns
+	DefCPU     int64       // what a job gets that names no amount: milli-cores,
+	DefMem     int64       // bytes,
+	DefWall    int64       // and ns
+	Zone       limits.Zone // what day it is here
+	UserJobs   int64       // submitted jobs of a user who has no limit of his own; 0: any number
+	NeedUID    bool        // programs run as Unix users: one without a uid can't submit
+	Mixed      bool        // a job's devices may be of several models
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -111,39 +120,73 @@ func (w *World) fold(c Change) {
 		w.Placement.Fold(c)
 	case tenancy.Change:
 		w.Tenancy.Fold(c)
+		if _, token := c.(tenancy.TokenSet); !token {
+			w.Shares.Renew()
+		}
 	case catalog.Change:
 		w.Catalog.Fold(c)
 	case limits.Change:
 		w.Limits.Fold(c)
+	case share.Change:
+		w.Queues.Fold(c)
+	case fairshare.Change:
+		w.Shares.Fold(c)
 	case KeySet:
 		w.putKey(c.Row)
 	case SiteSet:
 		w.Site = c.Row
+		w.Limits.UserJobs, w.Limits.Zone = c.Row.UserJobs, c.Row.Zone
+		w.Shares.Renew()
 	}
 }
 
-// derive keeps what follows from a job's row: the use counted against limits, the
-// backlog, and what is held on nodes.
+// derive keeps what follows from a job's row: the use counted against limits and for
+// fair share, the backlog, and what is held on nodes.
 func (w *World) derive(before, after *workload.Job) {
 	if before != nil {
-		w.Limits.Count(whoOf(before), w.demandOf(before), -1)
+		w.count(before, -1)
 	}
-	w.Limits.Count(whoOf(after), w.demandOf(after), +1)
-	if before != nil && before.State == workload.Queued {
-		w.Placement.Backlog.Remove(before.LaneOf().Key(), placement.ShapeOf(before.Demand()))
+	w.count(after, +1)
+	if before != nil && before.State == workload.Queued && before.In == 0 {
+		w.Placement.Backlog.Remove(before.LaneOf().Key(), placement.ShapeOf(before.Demand()), before.Waits())
 	}
-	if after.State == workload.Queued {
-		w.Placement.Backlog.Add(after.LaneOf().Key(), placement.ShapeOf(after.Demand()))
+	if after.State == workload.Queued && after.In == 0 {
+		w.Placement.Backlog.Add(after.LaneOf().Key(), placement.ShapeOf(after.Demand()), after.Waits())
 	}
 	if workload.RulesOf(after.State).Running {
 		w.Placement.Hold(holdOf(after))
 	} else {
 		w.Placement.Release(after.ID)
 	}
+	if run := metering.Counted(after); workload.RulesOf(after.State).Running && run.Rate > 0 {
+		w.Shares.Track(after.Account, after.User, after.ID, run)
+	} else {
+		w.Shares.Untrack(after.Account, after.User, after.ID)
+	}
 }
 
-func whoOf(j *workload.Job) limits.Who {
-	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition}
+// count adds what a job has in use, or with sign -1 takes it away.
+func (w *World) count(j *workload.Job, sign int64) {
+	d := w.demandOf(j)
+	w.Limits.Count(WhoOf(j), d, sign)
+	w.Queues.Count(j.Path, j.Spec.Partition, d, sign)
+}
+
+// WhoOf is whom a job's use counts for.
+func WhoOf(j *workload.Job) limits.Who {
+	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition, QoS: j.Spec.QoS}
+}
+
+// AskOf is what a job asks for, or was given.
+func AskOf(j *workload.Job) limits.Ask {
+	d := limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Models: j.Attempt.Models, Running: 1}
+	switch {
+	case len(d.Models) > 0:
+		d.GPU = catalog.Counted(d.Models)
+	case catalog.OneModel(j.Spec.Model) && d.GPU > 0:
+		d.Models = []catalog.ModelCount{{Model: j.Spec.Model, Count: d.GPU}}
+	}
+	return limits.Ask{Demand: d, Wall: j.Spec.Time, Grace: j.Spec.Grace}
 }
 
 // demandOf is what a job's state makes it count for.
@@ -151,11 +194,10 @@ func (w *World) demandOf(j *workload.Job) limits.Demand {
 	var d limits.Demand
 	r := workload.RulesOf(j.State)
 	if r.Submitted {
-		d.Submitted = 1
+		d.Submitted = j.Waits()
 	}
 	if r.Running {
-		d.Running, d.CPU, d.Mem, d.GPU = 1, j.Spec.CPU, j.Spec.Mem, int64(len(j.Attempt.Devices))
-		d.Models = j.Attempt.Models
+		d = d.Plus(admission.Held(j), +1)
 	}
 	return d
 }
@@ -169,8 +211,8 @@ func holdOf(j *workload.Job) placement.Hold {
 		until = min(until, j.KillAt())
 	}
 	return placement.Hold{
-		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices,
-		From: j.Attempt.Assigned, Until: until,
+		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices, Part: j.Attempt.Part(),
+		From: j.Attempt.Assigned, Until: until, In: j.In,
 	}
 }
 
@@ -236,11 +278,19 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 	return access.Authorize(p, action, t)
 }
 
-// View is what admission decides on, at time now.
+// View is what admission decides on, at time now. It is for one goroutine.
 func (w *World) View(now int64) admission.View {
+	now = max(now, w.Now)
+	var standings *fairshare.Standings
 	return admission.View{
-		Now: max(now, w.Now), Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits,
+		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
 		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
+		Standings: func() *fairshare.Standings {
+			if standings == nil {
+				standings = w.Shares.Standings(&w.Tenancy, w.Site.Weights.HalfLife, now)
+			}
+			return standings
+		},
 	}
 }

@@ -16,7 +16,7 @@ import (
 // and what quote and why cost, while many jobs wait. The fleet is virtual: what is
 // measured ends before a container would start.
 func admission(ctx context.Context, s settings) error {
-	v, err := serve(ctx, s, "engine: {kind: sim, node_name: gpu1}\ndevices: {simulated: {count: 4, model: sim}}\nlisten: {http: \"off\"}\nlog: {level: warn}\n")
+	v, err := serve(ctx, s, "engine: {kind: sim, node_name: gpu1}\ndevices: {simulated: {count: 4, model: sim}}\nlisten: {http: \"off\"}\ndefaults: {user_jobs: 0}\nlog: {level: warn}\n")
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func cluster(ctx context.Context, s settings) error {
 		}
 		from = "of the trace"
 	}
-	v, err := serve(ctx, s, "engine: {kind: sim, fleet: "+nodes+"}\nlisten: {http: \"off\"}\nlog: {level: warn}\n")
+	v, err := serve(ctx, s, "engine: {kind: sim, fleet: "+nodes+"}\nlisten: {http: \"off\"}\ndefaults: {user_jobs: 0}\nlog: {level: warn}\n")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -31,17 +32,25 @@ func main() {
 	flag.IntVar(&s.pending, "pending", 100_000, "jobs that wait while admissions are measured")
 	flag.DurationVar(&s.span, "span", 10*time.Second, "how long each rate is measured")
 	flag.IntVar(&s.runs, "runs", 15, "how often each command is run")
-	flag.StringVar(&s.only, "only", "", "admission, run, start or cluster")
+	flag.StringVar(&s.only, "only", "", "start, run, admission, slurm or cluster")
 	flag.StringVar(&s.nodes, "nodes", "", "node list of an openb trace for cluster; without it, a cluster of that size is made up")
 	flag.StringVar(&s.pods, "pods", "", "pod list of an openb trace for cluster")
 	flag.Parse()
+	for _, dir := range []*string{&s.bin, &s.runtime, &s.images} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		*dir = abs
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	fmt.Printf("| measured | result | aim |\n|---|---|---|\n")
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, settings) error
-	}{{"start", start}, {"run", run}, {"admission", admission}, {"cluster", cluster}} {
+	}{{"start", start}, {"run", run}, {"admission", admission}, {"slurm", slurm}, {"cluster", cluster}} {
 		if s.only != "" && s.only != part.name {
 			continue
 		}

@@ -89,18 +89,31 @@ func (v *server) stop(containers bool) {
 	_ = os.RemoveAll(v.dir)
 }
 
-// people makes an account that the benchmark submits under.
+// people makes an account, below another, that the benchmark submits under.
 func (v *server) people(ctx context.Context) error {
-	if _, err := v.client.AddAccount(ctx, v1.Account{Name: "bench", Billing: "enforce"}); err != nil {
+	if _, err := v.client.AddAccount(ctx, v1.Account{Name: "faculty"}); err != nil {
 		return err
 	}
-	if _, err := v.client.SetMember(ctx, "bench", "root", "member"); err != nil {
+	if _, err := v.client.AddAccount(ctx, v1.Account{Name: "bench", Parent: "faculty", Billing: "enforce"}); err != nil {
+		return err
+	}
+	if _, err := v.client.SetMember(ctx, "bench", "root", v1.MemberRequest{Role: "member"}); err != nil {
 		return err
 	}
 	if _, err := v.client.SetPrice(ctx, v1.PriceVersion{CPU: "0.01", Mem: "0.001", GPU: map[string]string{"*": "1"}}); err != nil {
 		return err
 	}
-	_, err := v.client.AddGrant(ctx, v1.Grant{Account: "bench", Amount: "100000000", Source: "bench"})
+	parts, err := v1.Collect(v.client.Partitions(ctx))
+	if err != nil {
+		return err
+	}
+	share := true
+	for _, p := range parts {
+		if _, err := v.client.SetPartition(ctx, p.Name, v1.PartitionPatch{ShareDevices: &share}); err != nil {
+			return err
+		}
+	}
+	_, err = v.client.AddGrant(ctx, v1.Grant{Account: "bench", Amount: "100000000", Source: "bench"})
 	return err
 }
 

@@ -72,8 +72,16 @@ func madeUp() mix {
 
 func count(n int) v1.Quantity { return v1.Quantity(strconv.Itoa(n)) }
 
-// readMix reads the jobs of an openb trace that ask for devices. A part of a device
-// is taken as a whole one.
+// devices is how the trace asks for them: so many, each of so many thousandths, which
+// are fewer than all only of a single one.
+func devices(n, milli int64) v1.Quantity {
+	if n == 1 && milli > 0 && milli < 1000 {
+		return v1.Quantity(fmt.Sprintf("0.%03d", milli))
+	}
+	return count(int(n))
+}
+
+// readMix reads the jobs of an openb trace that ask for devices, or for a part of one.
 func readMix(path string) (mix, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -99,7 +107,7 @@ func readMix(path string) (mix, error) {
 			return nil, err
 		}
 		n := map[string]int64{}
-		for _, column := range []string{"cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time"} {
+		for _, column := range []string{"cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time"} {
 			i, ok := at[column]
 			if !ok {
 				return nil, fmt.Errorf("%s has no column %s", path, column)
@@ -112,7 +120,7 @@ func readMix(path string) (mix, error) {
 			continue
 		}
 		spec := v1.JobSpec{
-			GPU: count(int(n["num_gpu"])), CPU: v1.Quantity(strconv.FormatFloat(float64(max(n["cpu_milli"], 10))/1000, 'f', 3, 64)),
+			GPU: devices(n["num_gpu"], n["gpu_milli"]), CPU: v1.Quantity(strconv.FormatFloat(float64(max(n["cpu_milli"], 10))/1000, 'f', 3, 64)),
 			Mem: count(int(max(n["memory_mib"], 4))) + "M", Time: count(int(min(max(n["deletion_time"]-n["creation_time"], 60), 30*24*3600))) + "s",
 		}
 		if i, ok := at["gpu_spec"]; ok {

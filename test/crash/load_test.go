@@ -51,7 +51,7 @@ func populate(t *testing.T, c *v1.Client, member string) {
 	}
 	_, err := c.AddAccount(ctx, v1.Account{Name: account, Billing: "enforce"})
 	must(t, err)
-	_, err = c.SetMember(ctx, account, member, "member")
+	_, err = c.SetMember(ctx, account, member, v1.MemberRequest{Role: "member"})
 	must(t, err)
 	_, err = c.SetPrice(ctx, v1.PriceVersion{CPU: "0.01", Mem: "0.001", GPU: map[string]string{"*": "1"}})
 	must(t, err)
@@ -109,18 +109,22 @@ func (l *load) one(ctx context.Context, client int, stop <-chan struct{}) error 
 func (l *load) submit(ctx context.Context, key string) (*v1.Job, error) {
 	spec := l.spec
 	spec.Name = key
-	var job *v1.Job
-	err := v1.Retry(ctx, away, func() (err error) {
-		job, err = l.client.Submit(ctx, spec, v1.Key(key))
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("submitting %s: %w", key, err)
+	// Not v1.Retry: its pauses grow beyond the life of a server that is killed all the time.
+	for end := time.Now().Add(away); ; {
+		job, err := l.client.Submit(ctx, spec, v1.Key(key))
+		if err == nil {
+			l.mu.Lock()
+			l.accepted[key] = job.ID
+			l.mu.Unlock()
+			return job, nil
+		}
+		if !v1.Transient(err) || time.Now().After(end) {
+			return nil, fmt.Errorf("submitting %s: %w", key, err)
+		}
+		if err := after(20 * time.Millisecond)(ctx); err != nil {
+			return nil, err
+		}
 	}
-	l.mu.Lock()
-	l.accepted[key] = job.ID
-	l.mu.Unlock()
-	return job, nil
 }
 
 // ended waits until every accepted job has ended, and returns all jobs of the

@@ -126,7 +126,7 @@ func (s *Site) yaml() string {
 		text += fmt.Sprintf("engine: {runtime_dir: %s, node_name: gpu1, reserve: {mem: 1G}, bridge: %s, cgroup_parent: croft-%s}\n",
 			s.source.runtime, s.Bridge(), s.cfg.Name)
 	}
-	return text + "devices: {simulated: {count: 4, model: sim}}\n" + s.cfg.Extra
+	return text + "devices: {simulated: {count: 4, model: sim}, memory: {sim: 16G}}\n" + s.cfg.Extra
 }
 
 // as is the program that runs a command as a user of the site, or as a uid.

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	_ "modernc.org/sqlite" // the driver of newerdb
 
 	"croft.dev/croft/test/site"
@@ -217,15 +220,24 @@ func vanish(s *site.Site) command {
 		usage(ts, !neg && len(args) == 1, "vanish JOB")
 		socket, err := s.RuntimeSocket()
 		ts.Check(err)
-		crictl := func(args ...string) string {
-			ts.Check(ts.Exec(s.Crictl(), append([]string{"--timeout", "30s", "--runtime-endpoint", "unix://" + socket}, args...)...))
-			return strings.TrimSpace(ts.ReadFile("stdout"))
+		conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		ts.Check(err)
+		defer func() { _ = conn.Close() }()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		runtime := runtimeapi.NewRuntimeServiceClient(conn)
+		pods, err := runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+			Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"croft.job": args[0]}},
+		})
+		ts.Check(err)
+		if len(pods.Items) != 1 {
+			ts.Fatalf("job %s has %d pods, not one", args[0], len(pods.Items))
 		}
-		pod := crictl("pods", "-q", "--label", "croft.job="+args[0])
-		if pod == "" || strings.Contains(pod, "\n") {
-			ts.Fatalf("job %s has not one pod: %q", args[0], pod)
-		}
-		crictl("rmp", "-f", pod)
+		pod := pods.Items[0].Id
+		_, err = runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: pod})
+		ts.Check(err)
+		_, err = runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod})
+		ts.Check(err)
 	}
 }
 

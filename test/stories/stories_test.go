@@ -4,9 +4,12 @@ package stories
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -43,6 +46,30 @@ func TestStories(t *testing.T) {
 	v, err := s.Client().VerifyLedger(t.Context())
 	if err != nil || !v.OK {
 		t.Errorf("after all stories the ledger doesn't verify: %+v, %v", v, err)
+	}
+}
+
+// TestNamesAreApart: the stories share a site, so that no two may make a thing
+// of one name.
+func TestNamesAreApart(t *testing.T) {
+	made := regexp.MustCompile(`(?m)^(?:as \S+ )?croft ((?:account|user|qos|partition|reservation) add \S+|class open \S+)`)
+	files, err := filepath.Glob("../scripts/*.txtar")
+	alone, err2 := filepath.Glob("../scripts/alone/*.txtar")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(alone) == 0 {
+		t.Fatalf("%d and %d stories: %v", len(files), len(alone), err)
+	}
+	in := map[string]string{}
+	for _, file := range append(files, alone...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range made.FindAllStringSubmatch(string(text), -1) {
+			if other := in[m[1]]; other != "" && other != file {
+				t.Errorf("%s and %s both: %s", other, file, m[1])
+			}
+			in[m[1]] = file
+		}
 	}
 }
 

@@ -9,6 +9,9 @@ const (
 	DevicesNeverFit   Reason = "DEVICES_NEVER_FIT"
 	CPUNeverFit       Reason = "CPU_NEVER_FIT"
 	MemoryNeverFit    Reason = "MEM_NEVER_FIT"
+	DevicesNotShared  Reason = "DEVICES_NOT_SHARED" // the partition gives whole devices only
+	DeviceMemory      Reason = "DEVICE_MEMORY_NEVER_FIT"
+	DeviceMemoryNone  Reason = "DEVICE_MEMORY_UNKNOWN" // of no device that would do
 	ModelUnknown      Reason = "MODEL_UNKNOWN"
 	ConstraintNever   Reason = "CONSTRAINT_NEVER_MET"
 	AccountUnknown    Reason = "ACCOUNT_UNKNOWN"
@@ -23,6 +26,14 @@ const (
 	PartitionDenied   Reason = "PARTITION_NOT_ALLOWED"
 	QoSDenied         Reason = "QOS_NOT_ALLOWED"
 	QoSBusy           Reason = "QOS_BUSY" // the QoS doesn't let its jobs wait
+	DeadlineTooSoon   Reason = "DEADLINE_TOO_SOON"
+	DependencyNever   Reason = "DEPENDENCY_NEVER_MET"
+	ReservationShort  Reason = "RESERVATION_TOO_SHORT" // none of its windows lasts as long
+	ReservationOver   Reason = "RESERVATION_OVER"
+	StepBeyond        Reason = "STEP_RES_BEYOND" // a step asks for more than its job has
+
+	// ReservationConflict is what is in the way of a reservation.
+	ReservationConflict Reason = "RESERVATION_CONFLICT"
 
 	// Limits and money.
 	LimitWall      Reason = "LIMIT_TIME"
@@ -31,6 +42,10 @@ const (
 	LimitCPU       Reason = "LIMIT_CPU"
 	LimitMemory    Reason = "LIMIT_MEM"
 	LimitDevices   Reason = "LIMIT_GPU"
+	LimitHours     Reason = "LIMIT_HOURS" // of use per period
+	ShareLimit     Reason = "SHARE_LIMIT" // what an account may have of a partition, borrowed or not
+	ShareBorrow    Reason = "SHARE_BORROW"
+	ShareKept      Reason = "SHARE_KEPT" // by others, who don't lend it
 	Funds          Reason = "FUNDS"
 	PriceMissing   Reason = "PRICE_MISSING"
 
@@ -43,8 +58,16 @@ const (
 	NodeDown         Reason = "NODE_DOWN"
 	NodeDrained      Reason = "NODE_DRAINED"
 	Maintenance      Reason = "MAINTENANCE"
+	Reserved         Reason = "RESERVED"           // set aside for the jobs of a reservation
+	ReservationWait  Reason = "RESERVATION_WINDOW" // waits for a window of its reservation
+	ReservationEach  Reason = "RESERVATION_EACH"   // as many of the user's jobs run in it as may
 	Priority         Reason = "PRIORITY"
 	JobHeld          Reason = "JOB_HELD"
+	JobHeldByStaff   Reason = "JOB_HELD_BY_OPERATOR"
+	Dependency       Reason = "DEPENDENCY"
+	BeginTime        Reason = "BEGIN_TIME"
+	ArrayFull        Reason = "ARRAY_FULL"    // as many elements run as may at once
+	ArrayStarted     Reason = "ARRAY_STARTED" // no element waits
 )
 
 // Outcome of an attempt.
@@ -59,6 +82,7 @@ const (
 	OutOfMemory Outcome = "out_of_memory"
 	OutOfCredit Outcome = "out_of_credit"
 	Preempted   Outcome = "preempted"
+	Requeued    Outcome = "requeued" // an attempt only: stopped to be queued again
 	NodeFailed  Outcome = "node_failed"
 	Deadline    Outcome = "deadline"
 )

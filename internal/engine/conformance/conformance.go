@@ -115,7 +115,7 @@ type testCase struct {
 
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
-	all := slices.Concat(startCases(), endCases(), viewCases(), logCases(), imageCases(), programCases())
+	all := slices.Concat(startCases(), stepCases(), endCases(), viewCases(), logCases(), imageCases(), programCases())
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}

@@ -33,8 +33,8 @@ func threeLines() []Line {
 
 func logOrder(w *world) {
 	a := w.start(w.Commands.Print(threeLines(), 0))
-	w.awaitExit(a.Attempt)
-	got := w.log(a.Attempt, engine.LogOptions{Tail: -1})
+	w.awaitExit(a.Attempt.Primary())
+	got := w.log(a.Attempt.Primary(), engine.LogOptions{Tail: -1})
 	for i := 1; i < len(got); i++ {
 		if got[i].at.Before(got[i-1].at) {
 			w.Errorf("line %d at %v, the one before it at %v", i, got[i].at, got[i-1].at)
@@ -52,10 +52,10 @@ func ignoreTime() cmp.Option {
 
 func logTail(w *world) {
 	a := w.start(w.Commands.Print(threeLines(), 0))
-	w.awaitExit(a.Attempt)
+	w.awaitExit(a.Attempt.Primary())
 	tests := map[int][]string{0: nil, 1: {"three"}, 2: {"two", "three"}, 9: {"one", "two", "three"}}
 	for tail, want := range tests {
-		if diff := cmp.Diff(want, texts(w.log(a.Attempt, engine.LogOptions{Tail: tail}))); diff != "" {
+		if diff := cmp.Diff(want, texts(w.log(a.Attempt.Primary(), engine.LogOptions{Tail: tail}))); diff != "" {
 			w.Errorf("tail %d (-want +got):\n%s", tail, diff)
 		}
 	}
@@ -63,30 +63,30 @@ func logTail(w *world) {
 
 func logSince(w *world) {
 	a := w.start(w.Commands.Print(threeLines(), 0))
-	ended := w.awaitExit(a.Attempt)
-	all := w.log(a.Attempt, engine.LogOptions{Tail: -1})
+	ended := w.awaitExit(a.Attempt.Primary())
+	all := w.log(a.Attempt.Primary(), engine.LogOptions{Tail: -1})
 	if len(all) != 3 {
 		w.Fatalf("log: %+v", all)
 	}
 	after := all[0].at.Add(time.Nanosecond)
-	if diff := cmp.Diff([]string{"two", "three"}, texts(w.log(a.Attempt, engine.LogOptions{Tail: -1, Since: after}))); diff != "" {
+	if diff := cmp.Diff([]string{"two", "three"}, texts(w.log(a.Attempt.Primary(), engine.LogOptions{Tail: -1, Since: after}))); diff != "" {
 		w.Errorf("since the first line (-want +got):\n%s", diff)
 	}
 	late := ended.Finished.Add(time.Hour)
-	if got := w.log(a.Attempt, engine.LogOptions{Tail: -1, Since: late}); len(got) != 0 {
+	if got := w.log(a.Attempt.Primary(), engine.LogOptions{Tail: -1, Since: late}); len(got) != 0 {
 		w.Errorf("since long after the end: %+v", got)
 	}
 }
 
 func logFollow(w *world) {
 	a := w.start(w.Commands.Print(threeLines(), 0))
-	w.awaitLine(a.Attempt, "one")
+	w.awaitLine(a.Attempt.Primary(), "one")
 	r := new(recorder)
 	_, err := call(w, "Logs", func() (struct{}, error) {
-		return struct{}{}, w.Engine.Logs(w.Context(), a.Attempt, engine.LogOptions{Follow: true, Tail: -1}, r)
+		return struct{}{}, w.Engine.Logs(w.Context(), a.Attempt.Primary(), engine.LogOptions{Follow: true, Tail: -1}, r)
 	})
 	w.must("Logs", err)
-	if got := w.status(a.Attempt); got.Phase != engine.PhaseExited {
+	if got := w.status(a.Attempt.Primary()); got.Phase != engine.PhaseExited {
 		w.Errorf("Logs has ended, the attempt is %s", got.Phase)
 	}
 	if diff := cmp.Diff([]string{"one", "two", "three"}, texts(r.lines())); diff != "" {
@@ -96,7 +96,7 @@ func logFollow(w *world) {
 
 func logUnknown(w *world) {
 	id := attemptID(w.Instance, w.jobs.Add(1), 1)
-	err := w.Engine.Logs(w.Context(), id, engine.LogOptions{Tail: -1}, new(recorder))
+	err := w.Engine.Logs(w.Context(), id.Primary(), engine.LogOptions{Tail: -1}, new(recorder))
 	var none *engine.NotFoundError
 	if !errors.As(err, &none) || none.Attempt != id {
 		w.Errorf("error %v, want NotFoundError", err)
@@ -110,10 +110,10 @@ func (f failingWriter) WriteLog(time.Time, engine.Stream, []byte) error { return
 
 func logWriterFails(w *world) {
 	a := w.start(w.Commands.UntilTerm)
-	w.awaitLine(a.Attempt, "ready")
+	w.awaitLine(a.Attempt.Primary(), "ready")
 	gone := errors.New("the reader has gone")
 	_, err := call(w, "Logs", func() (struct{}, error) {
-		return struct{}{}, w.Engine.Logs(w.Context(), a.Attempt, engine.LogOptions{Follow: true, Tail: -1}, failingWriter{gone})
+		return struct{}{}, w.Engine.Logs(w.Context(), a.Attempt.Primary(), engine.LogOptions{Follow: true, Tail: -1}, failingWriter{gone})
 	})
 	if !errors.Is(err, gone) {
 		w.Errorf("error %v, want the writer's", err)

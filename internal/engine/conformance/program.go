@@ -24,20 +24,20 @@ func environment(w *world) {
 	a := w.allocation(w.Commands.PrintEnv("GREETING"))
 	a.Env["GREETING"] = "good morning $HOME = x"
 	w.must("Start", w.Engine.Start(w.Context(), a))
-	w.awaitExit(a.Attempt)
-	w.wantOutput(a.Attempt, "good morning $HOME = x")
+	w.awaitExit(a.Attempt.Primary())
+	w.wantOutput(a.Attempt.Primary(), "good morning $HOME = x")
 }
 
 func home(w *world) {
 	a := w.start(w.Commands.PrintEnv("HOME"))
-	w.awaitExit(a.Attempt)
-	w.wantOutput(a.Attempt, w.User.Home)
+	w.awaitExit(a.Attempt.Primary())
+	w.wantOutput(a.Attempt.Primary(), w.User.Home)
 }
 
 func workdir(w *world) {
 	a := w.start(w.Commands.PrintWorkdir)
-	w.awaitExit(a.Attempt)
-	w.wantOutput(a.Attempt, w.Workdir)
+	w.awaitExit(a.Attempt.Primary())
+	w.wantOutput(a.Attempt.Primary(), w.Workdir)
 }
 
 // devices gives away the first half of the node's devices. An engine that offers
@@ -57,12 +57,12 @@ func devices(w *world) {
 	a.Devices, names = a.Devices[:half], names[:half]
 	a.Env["CROFT_DEVICES"] = strings.Join(names, ",")
 	w.must("Start", w.Engine.Start(w.Context(), a))
-	w.awaitExit(a.Attempt)
-	w.wantOutput(a.Attempt, strings.Join(names, ","))
+	w.awaitExit(a.Attempt.Primary())
+	w.wantOutput(a.Attempt.Primary(), strings.Join(names, ","))
 }
 
 // exec runs a command beside a primary.
-func (w *world) exec(id engine.AttemptID, command []string) (code int, stdout, stderr string) {
+func (w *world) exec(id engine.StepID, command []string) (code int, stdout, stderr string) {
 	w.Helper()
 	var out, err bytes.Buffer
 	code, e := call(w, "Exec", func() (int, error) {
@@ -74,36 +74,36 @@ func (w *world) exec(id engine.AttemptID, command []string) (code int, stdout, s
 
 func execOutput(w *world) {
 	a := w.start(w.Commands.Sleep)
-	w.awaitPhase(a.Attempt, engine.PhaseRunning)
-	code, stdout, stderr := w.exec(a.Attempt, w.Commands.Print([]Line{
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
+	code, stdout, stderr := w.exec(a.Attempt.Primary(), w.Commands.Print([]Line{
 		{Stream: engine.Stdout, Text: "to stdout"},
 		{Stream: engine.Stderr, Text: "to stderr"},
 	}, 7))
 	if code != 7 || stdout != "to stdout\n" || stderr != "to stderr\n" {
 		w.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if got := w.status(a.Attempt); got.Phase != engine.PhaseRunning {
+	if got := w.status(a.Attempt.Primary()); got.Phase != engine.PhaseRunning {
 		w.Errorf("the attempt after Exec: %+v", got)
 	}
-	w.wantOutput(a.Attempt)
+	w.wantOutput(a.Attempt.Primary())
 }
 
 func execEnvironment(w *world) {
 	a := w.allocation(w.Commands.Sleep)
 	a.Env["GREETING"] = "good evening"
 	w.must("Start", w.Engine.Start(w.Context(), a))
-	w.awaitPhase(a.Attempt, engine.PhaseRunning)
-	if code, stdout, _ := w.exec(a.Attempt, w.Commands.PrintEnv("GREETING")); code != 0 || stdout != "good evening\n" {
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
+	if code, stdout, _ := w.exec(a.Attempt.Primary(), w.Commands.PrintEnv("GREETING")); code != 0 || stdout != "good evening\n" {
 		w.Errorf("exit code %d, stdout %q", code, stdout)
 	}
-	if code, stdout, _ := w.exec(a.Attempt, w.Commands.PrintWorkdir); code != 0 || stdout != w.Workdir+"\n" {
+	if code, stdout, _ := w.exec(a.Attempt.Primary(), w.Commands.PrintWorkdir); code != 0 || stdout != w.Workdir+"\n" {
 		w.Errorf("exit code %d, working directory %q", code, stdout)
 	}
 }
 
 func execUnknown(w *world) {
 	id := attemptID(w.Instance, w.jobs.Add(1), 1)
-	_, err := w.Engine.Exec(w.Context(), id, engine.ExecRequest{Command: w.Commands.Sleep})
+	_, err := w.Engine.Exec(w.Context(), id.Primary(), engine.ExecRequest{Command: w.Commands.Sleep})
 	var none *engine.NotFoundError
 	if !errors.As(err, &none) || none.Attempt != id {
 		w.Errorf("error %v, want NotFoundError", err)

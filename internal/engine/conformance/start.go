@@ -14,6 +14,7 @@ import (
 func startCases() []testCase {
 	return []testCase{
 		{name: "a started attempt runs and is listed with its labels", run: startIsListed},
+		{name: "two attempts share a device", run: startShared},
 		{name: "Start twice is one run", run: startTwice},
 		{name: "Start from eight sides at once is one run", run: startConcurrently},
 		{name: "Start does not restart an exited attempt", run: startAfterExit},
@@ -26,7 +27,7 @@ func startCases() []testCase {
 func startIsListed(w *world) {
 	before := time.Now()
 	a := w.start(w.Commands.Sleep)
-	got := w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	got := w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
 	if got.Started.IsZero() || (w.Step == nil && got.Started.Before(before.Add(-time.Second))) {
 		w.Errorf("Started = %v, the call was made at %v", got.Started, before)
 	}
@@ -39,20 +40,43 @@ func startIsListed(w *world) {
 // labels is the status of an attempt as far as its allocation says.
 func labels(a engine.Allocation, phase engine.Phase) engine.Status {
 	return engine.Status{
-		Attempt: a.Attempt, Instance: a.Instance, Job: a.Job, N: a.N,
+		Attempt: a.Attempt, Step: engine.PrimaryStep, Instance: a.Instance, Job: a.Job, N: a.N,
 		Account: a.Account, SpecDigest: a.SpecDigest, Node: a.Node, Phase: phase,
+	}
+}
+
+// startShared gives two attempts parts of one device at a time.
+func startShared(w *world) {
+	inv, err := w.Engine.Inventory(w.Context())
+	w.must("Inventory", err)
+	var of []engine.Device
+	a, b := w.allocation(w.Commands.UntilTerm), w.allocation(w.Commands.UntilTerm)
+	for _, d := range inv.Devices {
+		if d.Node == a.Node && d.Healthy && len(of) == 0 {
+			of = append(of, d)
+		}
+	}
+	a.Devices, a.Part, b.Devices, b.Part = of, 500, of, 500
+	for _, each := range []engine.Allocation{a, b} {
+		w.must("Start", w.Engine.Start(w.Context(), each))
+		w.awaitLine(each.Attempt.Primary(), "ready")
+	}
+	w.must("Stop", w.Engine.Stop(w.Context(), a.Attempt))
+	w.awaitExit(a.Attempt.Primary())
+	if got := w.status(b.Attempt.Primary()); got.Phase != engine.PhaseRunning {
+		w.Errorf("when one has ended the other is %s", got.Phase)
 	}
 }
 
 func startTwice(w *world) {
 	a := w.start(w.Commands.UntilTerm)
-	w.awaitLine(a.Attempt, "ready")
-	first := w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	w.awaitLine(a.Attempt.Primary(), "ready")
+	first := w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
 	w.must("second Start", w.Engine.Start(w.Context(), a))
-	if diff := cmp.Diff(first, w.status(a.Attempt)); diff != "" {
+	if diff := cmp.Diff(first, w.status(a.Attempt.Primary())); diff != "" {
 		w.Errorf("status after the second Start (-before +after):\n%s", diff)
 	}
-	w.wantOutput(a.Attempt, "ready")
+	w.wantOutput(a.Attempt.Primary(), "ready")
 }
 
 func startConcurrently(w *world) {
@@ -66,18 +90,18 @@ func startConcurrently(w *world) {
 	}
 	calls.Wait()
 	w.must("Start", errors.Join(errs[:]...))
-	w.awaitExit(a.Attempt)
-	w.wantOutput(a.Attempt, "once")
+	w.awaitExit(a.Attempt.Primary())
+	w.wantOutput(a.Attempt.Primary(), "once")
 }
 
 func startAfterExit(w *world) {
 	a := w.start(w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "once"}}, 3))
-	ended := w.awaitExit(a.Attempt)
+	ended := w.awaitExit(a.Attempt.Primary())
 	w.must("Start after the end", w.Engine.Start(w.Context(), a))
-	if diff := cmp.Diff(ended, w.status(a.Attempt)); diff != "" {
+	if diff := cmp.Diff(ended, w.status(a.Attempt.Primary())); diff != "" {
 		w.Errorf("status after Start (-before +after):\n%s", diff)
 	}
-	w.wantOutput(a.Attempt, "once")
+	w.wantOutput(a.Attempt.Primary(), "once")
 }
 
 func startNotFound(w *world) {
@@ -87,7 +111,7 @@ func startNotFound(w *world) {
 		w.wantStartError(err)
 		return
 	}
-	got := w.awaitExit(a.Attempt)
+	got := w.awaitExit(a.Attempt.Primary())
 	if got.ExitCode != 127 || got.Failure == "" {
 		w.Errorf("exit code %d, failure %q; want 127 and a reason", got.ExitCode, got.Failure)
 	}
@@ -110,7 +134,7 @@ func (w *world) wantStartError(err error) {
 func startCancelled(w *world) {
 	a := w.allocation(w.Commands.Sleep)
 	w.wantCancelled("Start", func(ctx context.Context) error { return w.Engine.Start(ctx, a) })
-	w.wantGone(a.Attempt)
+	w.wantGone(a.Attempt.Primary())
 }
 
 // wantCancelled calls f with a context that has ended: it must return its error,
@@ -129,7 +153,7 @@ func (w *world) wantCancelled(what string, f func(ctx context.Context) error) {
 }
 
 // wantOutput checks all that an attempt has printed so far.
-func (w *world) wantOutput(id engine.AttemptID, lines ...string) {
+func (w *world) wantOutput(id engine.StepID, lines ...string) {
 	w.Helper()
 	if diff := cmp.Diff(lines, w.output(id)); diff != "" {
 		w.Errorf("output of %s (-want +got):\n%s", id, diff)

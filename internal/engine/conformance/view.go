@@ -48,12 +48,12 @@ func inventory(w *world) {
 func reconnect(w *world) {
 	running := w.start(w.Commands.Sleep)
 	ended := w.start(w.Commands.Exit(9))
-	want := []engine.Status{w.awaitPhase(running.Attempt, engine.PhaseRunning), w.awaitExit(ended.Attempt)}
+	want := []engine.Status{w.awaitPhase(running.Attempt.Primary(), engine.PhaseRunning), w.awaitExit(ended.Attempt.Primary())}
 	second := w.Reconnect(w.T)
 	defer func() { w.must("Close", second.Close()) }()
 	var got []engine.Status
 	for _, a := range []engine.Allocation{running, ended} {
-		s, ok := w.statusAt(second, a.Attempt)
+		s, ok := w.statusAt(second, a.Attempt.Primary())
 		if !ok {
 			w.Errorf("the second connection doesn't list %s", a.Attempt)
 		}
@@ -63,7 +63,7 @@ func reconnect(w *world) {
 		w.Errorf("status by another connection (-first +second):\n%s", diff)
 	}
 	w.must("Start by the second", second.Start(w.Context(), running))
-	if diff := cmp.Diff(want[0], w.status(running.Attempt)); diff != "" {
+	if diff := cmp.Diff(want[0], w.status(running.Attempt.Primary())); diff != "" {
 		w.Errorf("status after Start by the second (-before +after):\n%s", diff)
 	}
 }
@@ -72,10 +72,10 @@ func closeStopsNothing(w *world) {
 	second := w.Reconnect(w.T)
 	a := w.allocation(w.Commands.Sleep)
 	w.must("Start", second.Start(w.Context(), a))
-	before := w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	before := w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
 	w.must("Close", second.Close())
 	w.pass()
-	if diff := cmp.Diff(before, w.status(a.Attempt)); diff != "" {
+	if diff := cmp.Diff(before, w.status(a.Attempt.Primary())); diff != "" {
 		w.Errorf("status after Close (-before +after):\n%s", diff)
 	}
 }
@@ -89,15 +89,15 @@ func otherInstance(w *world) {
 	})
 	a := w.allocationOf(other, instance, w.Commands.Sleep)
 	w.must("Start", other.Start(w.Context(), a))
-	if _, ok := w.statusAt(other, a.Attempt); !ok {
+	if _, ok := w.statusAt(other, a.Attempt.Primary()); !ok {
 		w.Error("the other instance doesn't see its own attempt")
 	}
-	if s, ok := w.statusAt(w.Engine, a.Attempt); ok {
+	if s, ok := w.statusAt(w.Engine, a.Attempt.Primary()); ok {
 		w.Errorf("another instance's attempt is listed: %+v", s)
 	}
 	w.must("Stop", w.Engine.Stop(w.Context(), a.Attempt))
 	w.must("Remove", w.Engine.Remove(w.Context(), a.Attempt))
-	if s, ok := w.statusAt(other, a.Attempt); !ok || s.Phase == engine.PhaseExited {
+	if s, ok := w.statusAt(other, a.Attempt.Primary()); !ok || s.Phase == engine.PhaseExited {
 		w.Errorf("one instance stopped an attempt of another: %+v, listed %v", s, ok)
 	}
 }
@@ -106,27 +106,27 @@ func watch(w *world) {
 	events, err := w.Engine.Watch(w.Context())
 	w.must("Watch", err)
 	a := w.start(w.Commands.UntilTerm)
-	w.awaitLine(a.Attempt, "ready")
-	w.awaitEvent(events, a.Attempt, engine.PhaseRunning)
-	w.must("Signal", w.Engine.Signal(w.Context(), a.Attempt, "TERM"))
-	got := w.awaitEvent(events, a.Attempt, engine.PhaseExited)
-	if diff := cmp.Diff(w.status(a.Attempt), got); diff != "" {
+	w.awaitLine(a.Attempt.Primary(), "ready")
+	w.awaitEvent(events, a.Attempt.Primary(), engine.PhaseRunning)
+	w.must("Signal", w.Engine.Signal(w.Context(), a.Attempt.Primary(), "TERM"))
+	got := w.awaitEvent(events, a.Attempt.Primary(), engine.PhaseExited)
+	if diff := cmp.Diff(w.status(a.Attempt.Primary()), got); diff != "" {
 		w.Errorf("status (-List +Watch):\n%s", diff)
 	}
 }
 
 // awaitEvent waits for an event of the phase; an end in place of it is a failure.
-func (w *world) awaitEvent(events <-chan engine.Status, id engine.AttemptID, phase engine.Phase) engine.Status {
+func (w *world) awaitEvent(events <-chan engine.Status, id engine.StepID, phase engine.Phase) engine.Status {
 	w.Helper()
 	var found engine.Status
-	w.await("Watch to report "+string(id)+" "+string(phase), func() bool {
+	w.await("Watch to report "+id.String()+" "+string(phase), func() bool {
 		for {
 			select {
 			case s, ok := <-events:
 				if !ok {
 					w.Fatal("the channel was closed")
 				}
-				if s.Attempt != id || s.Phase != phase && s.Phase != engine.PhaseExited {
+				if s.ID() != id || s.Phase != phase && s.Phase != engine.PhaseExited {
 					continue
 				}
 				if s.Phase != phase {
@@ -162,7 +162,7 @@ func watchStalled(w *world) {
 	w.must("Watch", err)
 	for range 2 {
 		a := w.start(w.Commands.Exit(0))
-		w.awaitExit(a.Attempt)
+		w.awaitExit(a.Attempt.Primary())
 	}
 }
 
@@ -171,7 +171,7 @@ func watchLost(w *world) {
 	w.must("Watch", err)
 	w.LoseEvents(true)
 	lost := w.start(w.Commands.Exit(0))
-	w.awaitExit(lost.Attempt)
+	w.awaitExit(lost.Attempt.Primary())
 	w.LoseEvents(false)
 	select {
 	case s := <-events:
@@ -179,12 +179,12 @@ func watchLost(w *world) {
 	default:
 	}
 	seen := w.start(w.Commands.Sleep)
-	w.awaitEvent(events, seen.Attempt, engine.PhaseRunning)
+	w.awaitEvent(events, seen.Attempt.Primary(), engine.PhaseRunning)
 }
 
 func viewCancelled(w *world) {
 	a := w.start(w.Commands.Sleep)
-	w.awaitPhase(a.Attempt, engine.PhaseRunning)
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
 	questions := []struct {
 		name string
 		ask  func(ctx context.Context) error
@@ -197,11 +197,11 @@ func viewCancelled(w *world) {
 		}},
 		{"List", func(ctx context.Context) error { _, err := w.Engine.List(ctx); return err }},
 		{"Exec", func(ctx context.Context) error {
-			_, err := w.Engine.Exec(ctx, a.Attempt, engine.ExecRequest{Command: w.Commands.Sleep})
+			_, err := w.Engine.Exec(ctx, a.Attempt.Primary(), engine.ExecRequest{Command: w.Commands.Sleep})
 			return err
 		}},
 		{"Logs", func(ctx context.Context) error {
-			return w.Engine.Logs(ctx, a.Attempt, engine.LogOptions{Follow: true, Tail: -1}, new(recorder))
+			return w.Engine.Logs(ctx, a.Attempt.Primary(), engine.LogOptions{Follow: true, Tail: -1}, new(recorder))
 		}},
 	}
 	for _, q := range questions {
@@ -212,7 +212,7 @@ func viewCancelled(w *world) {
 	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := call(w, "Logs", func() (struct{}, error) {
-		return struct{}{}, w.Engine.Logs(ctx, a.Attempt, engine.LogOptions{Follow: true, Tail: -1}, new(recorder))
+		return struct{}{}, w.Engine.Logs(ctx, a.Attempt.Primary(), engine.LogOptions{Follow: true, Tail: -1}, new(recorder))
 	}); err == nil {
 		w.Error("Logs of a running attempt ended without an error before the attempt did")
 	}

@@ -41,14 +41,14 @@ func (w *world) allocationOf(e engine.Engine, instance string, command []string)
 		Account:    "physics-lab",
 		SpecDigest: "sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
 		Name:       "conformance",
-		Image:      w.ImageOK,
-		ImageID:    img.ID,
-		Command:    command,
-		Env:        map[string]string{"CROFT_DEVICES": ""},
-		Workdir:    w.Workdir,
-		User:       w.User,
-		CPU:        w.CPU,
-		Memory:     w.Memory,
+		Container: engine.Container{
+			Image: w.ImageOK, ImageID: img.ID, Command: command,
+			Env:     map[string]string{"CROFT_DEVICES": ""},
+			Workdir: w.Workdir,
+		},
+		User:   w.User,
+		CPU:    w.CPU,
+		Memory: w.Memory,
 	}
 	w.Cleanup(func() { w.discard(e, a.Attempt) })
 	return a
@@ -136,9 +136,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// status returns what e lists of an attempt. Two entries of one attempt fail
-// the case.
-func (w *world) statusAt(e engine.Engine, id engine.AttemptID) (engine.Status, bool) {
+// statusAt returns what e lists of a step. Two entries of one step fail the case.
+func (w *world) statusAt(e engine.Engine, id engine.StepID) (engine.Status, bool) {
 	w.Helper()
 	all, err := e.List(w.Context())
 	w.must("List", err)
@@ -147,30 +146,30 @@ func (w *world) statusAt(e engine.Engine, id engine.AttemptID) (engine.Status, b
 		n     int
 	)
 	for _, s := range all {
-		if s.Attempt == id {
+		if s.ID() == id {
 			found = s
 			n++
 		}
 	}
 	if n > 1 {
-		w.Fatalf("List shows attempt %s %d times", id, n)
+		w.Fatalf("List shows step %s %d times", id, n)
 	}
 	return found, n == 1
 }
 
-func (w *world) status(id engine.AttemptID) engine.Status {
+func (w *world) status(id engine.StepID) engine.Status {
 	w.Helper()
 	s, ok := w.statusAt(w.Engine, id)
 	if !ok {
-		w.Fatalf("List doesn't show attempt %s", id)
+		w.Fatalf("List doesn't show step %s", id)
 	}
 	return s
 }
 
-func (w *world) awaitPhase(id engine.AttemptID, phase engine.Phase) engine.Status {
+func (w *world) awaitPhase(id engine.StepID, phase engine.Phase) engine.Status {
 	w.Helper()
 	var s engine.Status
-	w.await(string(id)+" to be "+string(phase), func() bool {
+	w.await(id.String()+" to be "+string(phase), func() bool {
 		s = w.status(id)
 		if s.Phase == engine.PhaseExited && phase == engine.PhaseRunning {
 			w.Fatalf("%s has ended early: %+v", id, s)
@@ -180,15 +179,15 @@ func (w *world) awaitPhase(id engine.AttemptID, phase engine.Phase) engine.Statu
 	return s
 }
 
-func (w *world) awaitExit(id engine.AttemptID) engine.Status {
+func (w *world) awaitExit(id engine.StepID) engine.Status {
 	w.Helper()
 	return w.awaitPhase(id, engine.PhaseExited)
 }
 
 // awaitLine waits until the attempt has printed the line.
-func (w *world) awaitLine(id engine.AttemptID, line string) {
+func (w *world) awaitLine(id engine.StepID, line string) {
 	w.Helper()
-	w.await(string(id)+" to print "+line, func() bool {
+	w.await(id.String()+" to print "+line, func() bool {
 		for _, l := range w.log(id, engine.LogOptions{Tail: -1}) {
 			if l.text == line {
 				return true
@@ -200,7 +199,7 @@ func (w *world) awaitLine(id engine.AttemptID, line string) {
 
 // log returns the selected part of an attempt's log. A log that the runtime
 // hasn't yet made is empty.
-func (w *world) log(id engine.AttemptID, opts engine.LogOptions) []logLine {
+func (w *world) log(id engine.StepID, opts engine.LogOptions) []logLine {
 	w.Helper()
 	r := new(recorder)
 	_, err := call(w, "Logs", func() (struct{}, error) {
@@ -214,7 +213,7 @@ func (w *world) log(id engine.AttemptID, opts engine.LogOptions) []logLine {
 }
 
 // output returns the lines of an ended attempt.
-func (w *world) output(id engine.AttemptID) []string {
+func (w *world) output(id engine.StepID) []string {
 	w.Helper()
 	return texts(w.log(id, engine.LogOptions{Tail: -1}))
 }

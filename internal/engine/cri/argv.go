@@ -22,28 +22,28 @@ type imageConfig struct {
 // argv is the command line that the image and the job make together. As in
 // Docker and Kubernetes, the job's command replaces the image's entry point with
 // its command, the job's arguments only the latter.
-func argv(a engine.Allocation, img imageConfig) ([]string, error) {
+func argv(c engine.Container, img imageConfig) ([]string, error) {
 	var argv []string
 	switch {
-	case len(a.Command) > 0:
-		argv = slices.Concat(a.Command, a.Args)
-	case len(a.Args) > 0:
-		argv = slices.Concat(img.Entrypoint, a.Args)
+	case len(c.Command) > 0:
+		argv = slices.Concat(c.Command, c.Args)
+	case len(c.Args) > 0:
+		argv = slices.Concat(img.Entrypoint, c.Args)
 	default:
 		argv = slices.Concat(img.Entrypoint, img.Cmd)
 	}
 	if len(argv) == 0 || argv[0] == "" {
-		return nil, &engine.StartError{Message: "no command is given, and the image " + a.Image + " has none"}
+		return nil, &engine.StartError{Message: "no command is given, and the image " + c.Image + " has none"}
 	}
 	return argv, nil
 }
 
-// imageOf returns the configuration of the attempt's image, which must be there.
+// imageOf returns the configuration of a step's image, which must be there.
 // It is asked for only when the command line depends on it and once per image.
-func (e *Engine) imageOf(ctx context.Context, a engine.Allocation) (imageConfig, error) {
-	ref := a.ImageID
+func (e *Engine) imageOf(ctx context.Context, c engine.Container) (imageConfig, error) {
+	ref := c.ImageID
 	if ref == "" {
-		ref = a.Image
+		ref = c.Image
 	}
 	if cfg, ok := e.cachedImage(ref); ok {
 		e.touchImage(ref)
@@ -54,11 +54,11 @@ func (e *Engine) imageOf(ctx context.Context, a engine.Allocation) (imageConfig,
 		return imageConfig{}, err
 	}
 	if r.GetImage() == nil {
-		return imageConfig{}, &engine.StartError{Message: "the image " + a.Image + " isn't on " + e.cfg.NodeName}
+		return imageConfig{}, &engine.StartError{Message: "the image " + c.Image + " isn't on " + e.cfg.NodeName}
 	}
 	cfg, err := parseImageInfo(r.GetInfo()["info"])
-	if err != nil && len(a.Command) == 0 {
-		return imageConfig{}, &engine.StartError{Message: "the runtime doesn't tell the command of the image " + a.Image + "; give one"}
+	if err != nil && len(c.Command) == 0 {
+		return imageConfig{}, &engine.StartError{Message: "the runtime doesn't tell the command of the image " + c.Image + "; give one"}
 	}
 	e.mu.Lock()
 	e.images[r.GetImage().GetId()] = cfg

@@ -26,7 +26,7 @@ func Clear(stateDir, cgroupParent string) error {
 	var errs []error
 	for _, dir := range attempts {
 		s := scratch(dir)
-		if err := errors.Join(unmount(s.shm()), unmount(s.record())); err != nil {
+		if err := s.unmount(); err != nil {
 			errs = append(errs, err)
 			continue
 		}

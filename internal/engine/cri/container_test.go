@@ -29,11 +29,11 @@ func (e *testEngine) run(a engine.Allocation) result {
 	if err := e.Start(ctx, a); err != nil {
 		e.t.Fatalf("Start: %v", err)
 	}
-	return e.wait(ctx, a.Attempt)
+	return e.wait(ctx, a.Attempt.Primary())
 }
 
-// wait follows the log until the attempt has ended.
-func (e *testEngine) wait(ctx context.Context, id engine.AttemptID) result {
+// wait follows the log until the step has ended.
+func (e *testEngine) wait(ctx context.Context, id engine.StepID) result {
 	e.t.Helper()
 	var w logBuffers
 	if err := e.Logs(ctx, id, engine.LogOptions{Follow: true, Tail: -1}, &w); err != nil {
@@ -42,14 +42,14 @@ func (e *testEngine) wait(ctx context.Context, id engine.AttemptID) result {
 	return result{status: e.status(id), stdout: w.out.String(), stderr: w.err.String()}
 }
 
-func (e *testEngine) status(id engine.AttemptID) engine.Status {
+func (e *testEngine) status(id engine.StepID) engine.Status {
 	e.t.Helper()
 	all, err := e.List(e.t.Context())
 	if err != nil {
 		e.t.Fatalf("List: %v", err)
 	}
 	for _, st := range all {
-		if st.Attempt == id {
+		if st.ID() == id {
 			return st
 		}
 	}
@@ -149,7 +149,7 @@ func TestIdentityAndConfinement(t *testing.T) {
 		t.Errorf("the file in the home directory: %v", err)
 	}
 	if diff := cmp.Diff(engine.Status{
-		Attempt: a.Attempt, Instance: e.instance, Job: 1, N: 1, Account: "lab", SpecDigest: "sha256:0",
+		Attempt: a.Attempt, Step: 1, Instance: e.instance, Job: 1, N: 1, Account: "lab", SpecDigest: "sha256:0",
 		Node: "node1", Phase: engine.PhaseExited, Started: got.status.Started, Finished: got.status.Finished,
 	}, got.status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
@@ -305,7 +305,7 @@ func TestStopBeforeBegin(t *testing.T) {
 	e := newEngine(t)
 	a := e.allocation(1, "true")
 	e.halfStart(a, 1)
-	if st := e.status(a.Attempt); st.Phase != engine.PhaseCreated {
+	if st := e.status(a.Attempt.Primary()); st.Phase != engine.PhaseCreated {
 		t.Fatalf("status %+v", st)
 	}
 	if err := e.Stop(t.Context(), a.Attempt); err != nil {
@@ -314,7 +314,7 @@ func TestStopBeforeBegin(t *testing.T) {
 	if err := e.Start(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if st := e.status(a.Attempt); st.Phase != engine.PhaseExited || st.ExitCode != 137 || st.Finished.IsZero() || !st.Started.IsZero() {
+	if st := e.status(a.Attempt.Primary()); st.Phase != engine.PhaseExited || st.ExitCode != 137 || st.Finished.IsZero() || !st.Started.IsZero() {
 		t.Errorf("status %+v, want exited by a kill without having started", st)
 	}
 }
@@ -324,7 +324,7 @@ func TestStopBeforeBegin(t *testing.T) {
 func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	e.t.Helper()
 	ctx := e.t.Context()
-	img, err := e.imageOf(ctx, a)
+	img, err := e.imageOf(ctx, a.Container)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	if steps == 1 {
 		return
 	}
-	if _, err := e.createContainer(ctx, a, sandbox, cfg, img); err != nil {
+	if _, err := e.createContainer(ctx, a, a.Primary(), sandbox, cfg, img); err != nil {
 		e.t.Fatal(err)
 	}
 }

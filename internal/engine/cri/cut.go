@@ -47,8 +47,8 @@ func (e *Engine) discardCut(ctx context.Context, container string) (bool, error)
 }
 
 // openGate lets the program of a container that runs begin.
-func (e *Engine) openGate(id engine.AttemptID) {
-	if err := record.OpenGate(e.scratch(id).record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		e.log.Warn("a program can't begin, will try again", "attempt", id, "error", err)
+func (e *Engine) openGate(id engine.StepID) {
+	if err := record.OpenGate(e.scratch(id.Attempt).step(id.N).record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("a program can't begin, will try again", "step", id.String(), "error", err)
 	}
 }

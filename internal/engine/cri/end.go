@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -15,16 +16,16 @@ import (
 // Signal implements engine.Engine. CRI has no call for it, so the signal goes
 // from here to the container's first process, croft-init, which passes it on. A
 // pidfd and the attempt's control group make sure that it is that process.
-func (e *Engine) Signal(ctx context.Context, id engine.AttemptID, sig string) error {
+func (e *Engine) Signal(ctx context.Context, id engine.StepID, sig string) error {
 	number := unix.SignalNum("SIG" + strings.TrimPrefix(sig, "SIG"))
 	if number == 0 {
 		return fmt.Errorf("cri: unknown signal %q", sig)
 	}
-	have, err := e.find(ctx, id)
+	have, err := e.find(ctx, id.Attempt)
 	if err != nil {
 		return err
 	}
-	c := have.primary()
+	c := have.step(id.N)
 	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil
 	}
@@ -47,7 +48,7 @@ func (e *Engine) Signal(ctx context.Context, id engine.AttemptID, sig string) er
 	}
 	defer unix.Close(fd)
 	// Looked at after the process was pinned: its number can't be reused now.
-	if e.facts.JobCgroups && !e.cg.Contains(e.cgroupOf(id), pid) {
+	if e.facts.JobCgroups && !e.cg.Contains(e.cgroupOf(id.Attempt), pid) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, number, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -69,8 +70,26 @@ func (e *Engine) signalInside(ctx context.Context, container, sig string) error 
 }
 
 // Stop implements engine.Engine. The sandbox stays until Remove, and with it the
-// container's status.
+// containers' status.
 func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
+	return e.stop(ctx, id, func(have objects) []engine.StepID {
+		out := []engine.StepID{id.Primary()}
+		for _, c := range have.containers {
+			if n := stepOf(c.GetLabels()); n != engine.PrimaryStep {
+				out = append(out, engine.StepID{Attempt: id, N: n})
+			}
+		}
+		return out
+	})
+}
+
+// StopStep implements engine.Engine.
+func (e *Engine) StopStep(ctx context.Context, id engine.StepID) error {
+	return e.stop(ctx, id.Attempt, func(objects) []engine.StepID { return []engine.StepID{id} })
+}
+
+// stop ends the steps that which picks of what there is, several at a time.
+func (e *Engine) stop(ctx context.Context, id engine.AttemptID, which func(objects) []engine.StepID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -83,7 +102,16 @@ func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
 	if err != nil || len(have.sandboxes) == 0 {
 		return err
 	}
-	c := have.primary()
+	const atOnce = 8
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, step := range which(have) {
+		g.Go(func() error { return e.stopContainer(ctx, step, have.step(step.N)) })
+	}
+	return g.Wait()
+}
+
+func (e *Engine) stopContainer(ctx context.Context, id engine.StepID, c *runtimeapi.Container) error {
 	if c == nil || c.GetState() == runtimeapi.ContainerState_CONTAINER_CREATED {
 		return e.markStopped(id)
 	}
@@ -94,7 +122,7 @@ func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
 		}
 		return err
 	}
-	_, err = call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
+	_, err := call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
 		return e.rt.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId()})
 	})
 	if isNotFound(err) {
@@ -120,7 +148,7 @@ func (e *Engine) Remove(ctx context.Context, id engine.AttemptID) error {
 	for _, c := range have.containers {
 		switch c.GetState() {
 		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_UNKNOWN:
-			return fmt.Errorf("cri: attempt %s still runs", id)
+			return fmt.Errorf("cri: step %s.%d still runs", id, stepOf(c.GetLabels()))
 		}
 	}
 	for _, s := range have.sandboxes {

@@ -2,8 +2,8 @@
 // speaks the Container Runtime Interface v1: Croft's own (see runtimed) or
 // another one that the configuration names.
 //
-// An attempt is a pod sandbox, whose uid is the attempt's id, and one container
-// with croft-init as its first process. Everything that is known of it is read
+// An attempt is a pod sandbox, whose uid is the attempt's id, and a container for
+// each step, the primary's first, with croft-init as its first process. Everything that is known of it is read
 // back from the runtime by labels: the engine keeps no state that matters, so a
 // server may be killed between any two calls and call Start again.
 //
@@ -20,6 +20,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,6 +64,7 @@ type Config struct {
 	Logs   LogPolicy
 	Images ImagePolicy
 
+	Cut    func() // called when the runtime's events are cut off, as by its end; nil: nobody cares
 	Logger *slog.Logger
 }
 
@@ -266,6 +268,7 @@ const (
 	labelN          = "croft.n"
 	labelAccount    = "croft.account"
 	labelSpecDigest = "croft.spec-digest"
+	labelStep       = "croft.step" // containers only; the primary's may lack it
 )
 
 func (e *Engine) labelsOf(a engine.Allocation) map[string]string {
@@ -277,6 +280,21 @@ func (e *Engine) labelsOf(a engine.Allocation) map[string]string {
 		labelAccount:    a.Account,
 		labelSpecDigest: a.SpecDigest,
 	}
+}
+
+// labelsOfStep are those of a step's container.
+func (e *Engine) labelsOfStep(a engine.Allocation, n int) map[string]string {
+	labels := e.labelsOf(a)
+	labels[labelStep] = strconv.Itoa(n)
+	return labels
+}
+
+// stepOf reads a container's number back.
+func stepOf(labels map[string]string) int {
+	if n, err := strconv.Atoi(labels[labelStep]); err == nil {
+		return n
+	}
+	return engine.PrimaryStep
 }
 
 // mine selects everything of this instance, or of one attempt of it.
@@ -303,10 +321,22 @@ func (e *Engine) find(ctx context.Context, id engine.AttemptID) (objects, error)
 	return objects{sandboxes: sandboxes, containers: containers}, err
 }
 
-// primary returns the attempt's container, or nil.
-func (o objects) primary() *runtimeapi.Container {
-	if len(o.containers) == 0 {
-		return nil
+// step returns the container of a step, or nil.
+func (o objects) step(n int) *runtimeapi.Container {
+	for _, c := range o.containers {
+		if stepOf(c.GetLabels()) == n {
+			return c
+		}
 	}
-	return o.containers[0]
+	return nil
+}
+
+// ready returns the sandbox that can be used, or "".
+func (o objects) ready() string {
+	for _, s := range o.sandboxes {
+		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+			return s.GetId()
+		}
+	}
+	return ""
 }

@@ -19,20 +19,20 @@ import (
 
 // Exec implements engine.Engine. The runtime runs the command with the
 // container's own user, limits and environment; croft-init looks it up there.
-func (e *Engine) Exec(ctx context.Context, id engine.AttemptID, req engine.ExecRequest) (int, error) {
+func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequest) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(req.Command) == 0 {
 		return 0, errors.New("cri: exec without a command")
 	}
-	have, err := e.find(ctx, id)
+	have, err := e.find(ctx, id.Attempt)
 	if err != nil {
 		return 0, err
 	}
-	c := have.primary()
+	c := have.step(id.N)
 	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return 0, &engine.NotFoundError{Attempt: id}
+		return 0, &engine.NotFoundError{Attempt: id.Attempt}
 	}
 	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return e.rt.runtime.Exec(ctx, &runtimeapi.ExecRequest{

@@ -242,7 +242,7 @@ func (e *testEngine) allocation(job int64, command ...string) engine.Allocation 
 		Attempt: engine.AttemptID(fmt.Sprintf("%.8s-%d-1", e.instance, job)),
 		Job:     job, N: 1, Node: "node1",
 		Instance: e.instance, Account: "lab", SpecDigest: "sha256:0",
-		Name: "Test Job", Image: "tiny:1", Command: command,
+		Name: "Test Job", Container: engine.Container{Image: "tiny:1", Command: command},
 		User: engine.User{
 			Name: "alice", UID: 5001, GID: 6001, Home: "/home/alice", Shell: "/bin/sh",
 			Groups: []engine.Group{{Name: "lab", GID: 7001}, {Name: "gpu", GID: 7002}},

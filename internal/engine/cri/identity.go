@@ -32,14 +32,14 @@ var systemGroups = []struct {
 
 // passwdFile is the container's /etc/passwd: the usual system users and the
 // job's user, who wins where a number is taken.
-func passwdFile(a engine.Allocation) string {
+func passwdFile(u engine.User, mounts []engine.Mount) string {
 	var b strings.Builder
 	for _, s := range systemUsers {
-		if s.id != a.User.UID && s.name != a.User.Name {
+		if s.id != u.UID && s.name != u.Name {
 			fmt.Fprintf(&b, "%s:x:%d:%d::%s:/sbin/nologin\n", s.name, s.id, s.id, s.home)
 		}
 	}
-	fmt.Fprintf(&b, "%s:x:%d:%d::%s:%s\n", field(a.User.Name), a.User.UID, a.User.GID, field(homeIn(a)), field(shellOf(a.User)))
+	fmt.Fprintf(&b, "%s:x:%d:%d::%s:%s\n", field(u.Name), u.UID, u.GID, field(homeIn(u, mounts)), field(shellOf(u)))
 	return b.String()
 }
 
@@ -96,15 +96,15 @@ func field(s string) string {
 
 // homeIn is the user's home directory if a mount brings it along, else /tmp
 // (and croft-init takes / where an image has no /tmp).
-func homeIn(a engine.Allocation) string {
-	home := path.Clean(a.User.Home)
-	if !path.IsAbs(a.User.Home) {
+func homeIn(u engine.User, mounts []engine.Mount) string {
+	home := path.Clean(u.Home)
+	if !path.IsAbs(u.Home) {
 		return "/tmp"
 	}
 	if home == "/" || home == "/tmp" {
 		return home
 	}
-	for _, m := range a.Mounts {
+	for _, m := range mounts {
 		target := path.Clean(m.Target)
 		if home == target || strings.HasPrefix(home, strings.TrimSuffix(target, "/")+"/") {
 			return home

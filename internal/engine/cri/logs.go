@@ -13,15 +13,15 @@ import (
 )
 
 // Logs implements engine.Engine.
-func (e *Engine) Logs(ctx context.Context, id engine.AttemptID, opts engine.LogOptions, w engine.LogWriter) error {
+func (e *Engine) Logs(ctx context.Context, id engine.StepID, opts engine.LogOptions, w engine.LogWriter) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !attemptName.MatchString(string(id)) {
-		return &engine.NotFoundError{Attempt: id}
+	if !attemptName.MatchString(string(id.Attempt)) {
+		return &engine.NotFoundError{Attempt: id.Attempt}
 	}
-	if _, err := os.Stat(e.logDir(id)); errors.Is(err, fs.ErrNotExist) {
-		return &engine.NotFoundError{Attempt: id}
+	if _, err := os.Stat(e.logDir(id.Attempt)); errors.Is(err, fs.ErrNotExist) {
+		return &engine.NotFoundError{Attempt: id.Attempt}
 	} else if err != nil {
 		return fmt.Errorf("cri: %w", err)
 	}
@@ -36,16 +36,16 @@ func (e *Engine) Logs(ctx context.Context, id engine.AttemptID, opts engine.LogO
 	return logfile.Read(ctx, e.logPath(id), opts, ended, w)
 }
 
-// exit is closed when an attempt has ended.
+// exit is closed when a step has ended.
 type exit chan struct{}
 
 // Done implements logfile.Ended.
 func (x exit) Done() <-chan struct{} { return x }
 
-// awaitExit arranges for ended to be closed at the attempt's end, or when it is
+// awaitExit arranges for ended to be closed at the step's end, or when it is
 // no more. It subscribes before it asks, so that no end is missed; an event that
 // the runtime lost is made up for by asking now and then.
-func (e *Engine) awaitExit(ctx context.Context, id engine.AttemptID, ended exit) error {
+func (e *Engine) awaitExit(ctx context.Context, id engine.StepID, ended exit) error {
 	sub, err := e.hub.subscribe()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (e *Engine) awaitExit(ctx context.Context, id engine.AttemptID, ended exit)
 			case <-ctx.Done():
 				return
 			case st := <-sub.ch:
-				over = st.Attempt == id && st.Phase == engine.PhaseExited
+				over = st.ID() == id && st.Phase == engine.PhaseExited
 			case <-tick.C:
 				// Not knowing is not an end: asked again at the next tick.
 				over, _ = e.isOver(ctx, id)
@@ -81,18 +81,18 @@ func (e *Engine) awaitExit(ctx context.Context, id engine.AttemptID, ended exit)
 	return nil
 }
 
-// isOver reports whether an attempt has ended or is no more.
-func (e *Engine) isOver(ctx context.Context, id engine.AttemptID) (bool, error) {
+// isOver reports whether a step has ended or is no more.
+func (e *Engine) isOver(ctx context.Context, id engine.StepID) (bool, error) {
 	all, err := e.List(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, st := range all {
-		if st.Attempt == id {
+		if st.ID() == id {
 			return st.Phase == engine.PhaseExited, nil
 		}
 	}
-	// One that is being started has its scratch before its sandbox.
-	_, err = os.Lstat(string(e.scratch(id)))
+	// One that is being started has its scratch before its container.
+	_, err = os.Lstat(string(e.scratch(id.Attempt).step(id.N)))
 	return errors.Is(err, fs.ErrNotExist), nil
 }

@@ -54,7 +54,7 @@ func (e *Engine) rotateLogs(ctx context.Context, containers []*runtimeapi.Contai
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
-		path := e.logPath(engine.AttemptID(c.GetLabels()[labelAttempt]))
+		path := e.logPath(engine.StepID{Attempt: engine.AttemptID(c.GetLabels()[labelAttempt]), N: stepOf(c.GetLabels())})
 		if _, err := logfile.Rotate(path, e.cfg.Logs.MaxSize, time.Now()); err != nil {
 			errs = append(errs, fmt.Errorf("cri: %w", err))
 			continue

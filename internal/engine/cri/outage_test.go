@@ -31,6 +31,13 @@ func (e *testEngine) stopSandbox(id string) {
 // afterwards the end is seen by those who watched all the time.
 func TestRuntimeKilled(t *testing.T) {
 	e := newEngine(t)
+	cut := make(chan struct{}, 1)
+	e.cfg.Cut = func() {
+		select {
+		case cut <- struct{}{}:
+		default:
+		}
+	}
 	events, err := e.Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +56,11 @@ func TestRuntimeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.awaitUnavailable()
+	select {
+	case <-cut:
+	case <-time.After(time.Minute):
+		t.Error("nobody was told that the events were cut off")
+	}
 	if err := shared.runtime.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +71,13 @@ func TestRuntimeKilled(t *testing.T) {
 	if !again.Started.Equal(before.Started) {
 		t.Errorf("started %v, before the outage %v", again.Started, before.Started)
 	}
-	if err := e.Signal(t.Context(), a.Attempt, "TERM"); err != nil {
+	if err := e.Signal(t.Context(), a.Attempt.Primary(), "TERM"); err != nil {
 		t.Fatal(err)
 	}
 	if st := e.await(events, a.Attempt, engine.PhaseExited); st.ExitCode != 5 {
 		t.Errorf("status %+v, want exit code 5", st)
 	}
-	if got := e.wait(t.Context(), a.Attempt); got.stdout != "ready\ntold\n" {
+	if got := e.wait(t.Context(), a.Attempt.Primary()); got.stdout != "ready\ntold\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
 }
@@ -101,7 +113,7 @@ func TestEnsure(t *testing.T) {
 			t.Error("a changed runtime wasn't restarted")
 		}
 		pid = now
-		if st := e.status(a.Attempt); st.Phase != engine.PhaseRunning {
+		if st := e.status(a.Attempt.Primary()); st.Phase != engine.PhaseRunning {
 			t.Errorf("after a restart: %+v", st)
 		}
 	}
@@ -217,12 +229,12 @@ func TestExec(t *testing.T) {
 			}
 			if req.TTY {
 				// The size arrives by a channel of its own, so the program waits for it.
-				req.Command = []string{"sh", "-c", "test -t 1 && until [ \"$(stty size)\" = '30 90' ]; do sleep 0.05; done; stty size"}
+				req.Command = []string{"sh", "-c", "test -t 1 && until [ \"$(stty size 2>/dev/null)\" = '30 90' ]; do sleep 0.05; done; stty size"}
 				resize := make(chan engine.Size, 1)
 				resize <- engine.Size{Cols: 90, Rows: 30}
 				req.Resize = resize
 			}
-			code, err := e.Exec(t.Context(), a.Attempt, req)
+			code, err := e.Exec(t.Context(), a.Attempt.Primary(), req)
 			if err != nil || code != tc.code || out.String() != tc.stdout || errs.String() != tc.stderr {
 				t.Errorf("code %d, error %v, stdout %q, stderr %q; want %d, %q, %q",
 					code, err, out.String(), errs.String(), tc.code, tc.stdout, tc.stderr)
@@ -233,7 +245,7 @@ func TestExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	var none *engine.NotFoundError
-	if _, err := e.Exec(t.Context(), a.Attempt, engine.ExecRequest{Command: []string{"true"}}); !errors.As(err, &none) {
+	if _, err := e.Exec(t.Context(), a.Attempt.Primary(), engine.ExecRequest{Command: []string{"true"}}); !errors.As(err, &none) {
 		t.Errorf("Exec in an ended attempt: %v", err)
 	}
 }
@@ -247,7 +259,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan result, 1)
-	go func() { done <- e.wait(t.Context(), a.Attempt) }()
+	go func() { done <- e.wait(t.Context(), a.Attempt.Primary()) }()
 	rotations := 0
 	var got result
 	for ended := false; !ended; {
@@ -268,7 +280,7 @@ func TestRotation(t *testing.T) {
 	if got.stdout != want.String() {
 		t.Errorf("followed over %d rotations: %q", rotations, got.stdout)
 	}
-	files, err := filepath.Glob(e.logPath(a.Attempt) + ".*")
+	files, err := filepath.Glob(e.logPath(a.Attempt.Primary()) + ".*")
 	if err != nil || len(files) == 0 {
 		t.Errorf("rotated files %v, %v", files, err)
 	}
@@ -288,12 +300,12 @@ func TestLogRetention(t *testing.T) {
 	if err := e.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(e.logPath(gone.Attempt)); err != nil {
+	if _, err := os.Stat(e.logPath(gone.Attempt.Primary())); err != nil {
 		t.Fatalf("deleted too early: %v", err)
 	}
 	old := time.Now().Add(-2 * time.Hour)
 	for _, id := range []engine.AttemptID{gone.Attempt, kept.Attempt} {
-		for _, path := range []string{e.logPath(id), e.logDir(id)} {
+		for _, path := range []string{e.logPath(id.Primary()), e.logDir(id)} {
 			if err := os.Chtimes(path, old, old); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +317,7 @@ func TestLogRetention(t *testing.T) {
 	if _, err := os.Stat(e.logDir(gone.Attempt)); !os.IsNotExist(err) {
 		t.Errorf("the log of a removed attempt: %v", err)
 	}
-	if _, err := os.Stat(e.logPath(kept.Attempt)); err != nil {
+	if _, err := os.Stat(e.logPath(kept.Attempt.Primary())); err != nil {
 		t.Errorf("the log of an attempt that is there: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -14,9 +15,6 @@ import (
 )
 
 const (
-	primaryName = "primary"
-	// primaryLog is named after the step: JOB.1 is the primary.
-	primaryLog = "1.log"
 	// cpuPeriod of the CFS quota in microseconds, the kernel's default.
 	cpuPeriod = 100_000
 	// oomScore makes a job's processes likelier victims than the machine's own
@@ -28,8 +26,21 @@ const (
 	sandboxMemory = 16 << 20
 )
 
-func (e *Engine) logDir(id engine.AttemptID) string  { return filepath.Join(e.cfg.LogDir, string(id)) }
-func (e *Engine) logPath(id engine.AttemptID) string { return filepath.Join(e.logDir(id), primaryLog) }
+func (e *Engine) logDir(id engine.AttemptID) string { return filepath.Join(e.cfg.LogDir, string(id)) }
+func (e *Engine) logPath(id engine.StepID) string {
+	return filepath.Join(e.logDir(id.Attempt), logName(id.N))
+}
+
+// logName is the name of a step's log: JOB.1 is the primary.
+func logName(n int) string { return strconv.Itoa(n) + ".log" }
+
+// containerName is unique in its sandbox.
+func containerName(n int) string {
+	if n == engine.PrimaryStep {
+		return "primary"
+	}
+	return "step-" + strconv.Itoa(n)
+}
 
 func (e *Engine) sandboxConfig(a engine.Allocation) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
@@ -82,36 +93,36 @@ func runtimeDefault() *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 }
 
-func (e *Engine) containerConfig(a engine.Allocation, img imageConfig) (*runtimeapi.ContainerConfig, error) {
-	argv, err := argv(a, img)
+func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageConfig) (*runtimeapi.ContainerConfig, error) {
+	argv, err := argv(s.Container, img)
 	if err != nil {
 		return nil, err
 	}
-	image := a.ImageID
+	image := s.ImageID
 	if image == "" {
-		image = a.Image
+		image = s.Image
 	}
 	cfg := &runtimeapi.ContainerConfig{
-		Metadata:   &runtimeapi.ContainerMetadata{Name: primaryName},
-		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: a.Image},
+		Metadata:   &runtimeapi.ContainerMetadata{Name: containerName(s.N)},
+		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: s.Image},
 		Command:    append([]string{record.InitPath, "--"}, argv...),
-		WorkingDir: a.Workdir,
-		Envs:       environment(a),
-		Mounts:     e.mounts(a),
-		Labels:     e.labelsOf(a),
-		LogPath:    primaryLog,
+		WorkingDir: s.Workdir,
+		Envs:       environment(a.User, s.Container),
+		Mounts:     e.mounts(a, s),
+		Labels:     e.labelsOfStep(a, s.N),
+		LogPath:    logName(s.N),
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{
 				CpuPeriod:          cpuPeriod,
-				CpuQuota:           max(a.CPU*cpuPeriod/1000, 1000), // the kernel's least
-				CpuShares:          max(a.CPU*1024/1000, 2),
-				MemoryLimitInBytes: a.Memory,
+				CpuQuota:           max(s.CPU*cpuPeriod/1000, 1000), // the kernel's least
+				CpuShares:          max(s.CPU*1024/1000, 2),
+				MemoryLimitInBytes: s.Memory,
 				OomScoreAdj:        oomScore,
 			},
 			SecurityContext: security(a.User),
 		},
 	}
-	for _, d := range a.Devices {
+	for _, d := range s.Devices {
 		if d.CDI != "" {
 			cfg.CDIDevices = append(cfg.CDIDevices, &runtimeapi.CDIDevice{Name: d.CDI})
 		}
@@ -142,17 +153,18 @@ func security(u engine.User) *runtimeapi.LinuxContainerSecurityContext {
 	return sc
 }
 
-func (e *Engine) mounts(a engine.Allocation) []*runtimeapi.Mount {
+func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mount {
 	s := e.scratch(a.Attempt)
+	own := s.step(step.N)
 	mounts := []*runtimeapi.Mount{
 		{ContainerPath: "/dev/shm", HostPath: s.shm()},
-		{ContainerPath: "/etc/passwd", HostPath: s.passwd(), Readonly: true},
+		{ContainerPath: "/etc/passwd", HostPath: own.passwd(), Readonly: true},
 		{ContainerPath: "/etc/group", HostPath: s.group(), Readonly: true},
 		{ContainerPath: "/etc/hosts", HostPath: s.hosts(), Readonly: true},
 		{ContainerPath: record.InitPath, HostPath: e.cfg.InitPath, Readonly: true},
-		{ContainerPath: record.Dir, HostPath: s.record()},
+		{ContainerPath: record.Dir, HostPath: own.record()},
 	}
-	for _, m := range a.Mounts {
+	for _, m := range step.Mounts {
 		mounts = append(mounts, &runtimeapi.Mount{
 			ContainerPath: m.Target, HostPath: m.Source, Readonly: m.ReadOnly,
 			RecursiveReadOnly: m.ReadOnly && e.facts.RecursiveReadOnly,
@@ -162,12 +174,12 @@ func (e *Engine) mounts(a engine.Allocation) []*runtimeapi.Mount {
 }
 
 // environment is the job's, over what a login would set.
-func environment(a engine.Allocation) []*runtimeapi.KeyValue {
+func environment(u engine.User, c engine.Container) []*runtimeapi.KeyValue {
 	env := map[string]string{
-		"USER": a.User.Name, "LOGNAME": a.User.Name,
-		"HOME": homeIn(a), "SHELL": shellOf(a.User),
+		"USER": u.Name, "LOGNAME": u.Name,
+		"HOME": homeIn(u, c.Mounts), "SHELL": shellOf(u),
 	}
-	for k, v := range a.Env {
+	for k, v := range c.Env {
 		env[k] = v
 	}
 	// Devices come by CDI alone. Where a site's runtime has NVIDIA's hook, the hook

@@ -6,26 +6,49 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/cgroup"
 )
 
-// scratch is an attempt's directory below StateDir.
+// scratch is an attempt's directory below StateDir, or a further step's within that.
 type scratch string
 
 func (e *Engine) scratch(id engine.AttemptID) scratch {
 	return scratch(filepath.Join(e.cfg.StateDir, "attempts", string(id)))
 }
 
+// of a step; the primary's are right in the attempt's directory
 func (s scratch) passwd() string  { return filepath.Join(string(s), "passwd") }
-func (s scratch) group() string   { return filepath.Join(string(s), "group") }
-func (s scratch) hosts() string   { return filepath.Join(string(s), "hosts") }
-func (s scratch) shm() string     { return filepath.Join(string(s), "shm") }    // a tmpfs
 func (s scratch) record() string  { return filepath.Join(string(s), "record") } // a tmpfs
 func (s scratch) stopped() string { return filepath.Join(string(s), "stopped") }
+
+// of the attempt, for all its steps
+func (s scratch) group() string { return filepath.Join(string(s), "group") }
+func (s scratch) hosts() string { return filepath.Join(string(s), "hosts") }
+func (s scratch) shm() string   { return filepath.Join(string(s), "shm") } // a tmpfs
+func (s scratch) steps() string { return filepath.Join(string(s), "steps") }
+
+// step is the directory of one of the attempt's steps.
+func (s scratch) step(n int) scratch {
+	if n == engine.PrimaryStep {
+		return s
+	}
+	return scratch(filepath.Join(s.steps(), strconv.Itoa(n)))
+}
+
+// mounted lists what is mounted in an attempt's directory.
+func (s scratch) mounted() ([]string, error) {
+	records, err := filepath.Glob(filepath.Join(s.steps(), "*", "record"))
+	if err != nil {
+		return nil, fmt.Errorf("cri: %w", err)
+	}
+	return append(records, s.shm(), s.record()), nil
+}
 
 // recordSize bounds what the user can put beside init's note, in bytes.
 const recordSize = 64 << 10
@@ -40,16 +63,11 @@ func (e *Engine) prepare(a engine.Allocation) error {
 	s := e.scratch(a.Attempt)
 	// 0711: the bind mounts are reached through it by root only, and nobody else
 	// has a reason to list it.
-	for _, dir := range []string{string(s), s.shm(), s.record()} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("cri: %w", err)
-		}
+	if err := os.MkdirAll(s.shm(), 0o711); err != nil {
+		return fmt.Errorf("cri: %w", err)
 	}
 	if err := os.MkdirAll(e.logDir(a.Attempt), 0o750); err != nil {
 		return fmt.Errorf("cri: %w", err)
-	}
-	if err := writeOnce(s.passwd(), passwdFile(a)); err != nil {
-		return err
 	}
 	if err := writeOnce(s.group(), groupFile(a.User)); err != nil {
 		return err
@@ -63,11 +81,35 @@ func (e *Engine) prepare(a engine.Allocation) error {
 	}
 	// Pages of a tmpfs are charged to the control group that touches them first,
 	// so that shared memory counts in the job's memory, of which it may be half.
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := mountTmpfs(s.shm(), flags, fmt.Sprintf("size=%d,mode=1777", a.Memory/2)); err != nil {
+	if err := mountTmpfs(s.shm(), fmt.Sprintf("size=%d,mode=1777", a.Memory/2)); err != nil {
 		return err
 	}
-	return mountTmpfs(s.record(), flags, fmt.Sprintf("size=%d,nr_inodes=16,mode=0700,uid=%d,gid=%d", recordSize, a.User.UID, a.User.GID))
+	return e.prepareStep(a, a.Primary())
+}
+
+// prepareStep makes what one step has for itself.
+func (e *Engine) prepareStep(a engine.Allocation, step engine.Step) error {
+	s := e.scratch(a.Attempt).step(step.N)
+	if err := os.MkdirAll(s.record(), 0o711); err != nil {
+		return fmt.Errorf("cri: %w", err)
+	}
+	if err := writeOnce(s.passwd(), passwdFile(a.User, step.Mounts)); err != nil {
+		return err
+	}
+	return mountTmpfs(s.record(), fmt.Sprintf("size=%d,nr_inodes=16,mode=0700,uid=%d,gid=%d", recordSize, a.User.UID, a.User.GID))
+}
+
+// shareCPU bounds the CPU that the steps of an attempt use together. While there is but the
+// primary its own container's bound does, and the sandbox starts unhindered: with little CPU
+// that takes most of the time until a job's program begins.
+func (e *Engine) shareCPU(a engine.Allocation) error {
+	if !e.facts.JobCgroups {
+		return nil
+	}
+	if err := e.cg.Create(e.cgroupOf(a.Attempt), cgroup.Limits{CPU: a.CPU}); err != nil {
+		return fmt.Errorf("cri: %w", err)
+	}
+	return nil
 }
 
 // writeOnce writes a file that a container may already have bound: replacing it
@@ -82,7 +124,8 @@ func writeOnce(path, text string) error {
 	return nil
 }
 
-func mountTmpfs(dir string, flags uintptr, options string) error {
+func mountTmpfs(dir, options string) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	mounted, err := isTmpfs(dir)
 	if err != nil || mounted {
 		return err
@@ -109,10 +152,8 @@ func isTmpfs(dir string) (bool, error) {
 // release takes away what prepare made, the log directory excepted.
 func (e *Engine) release(id engine.AttemptID) error {
 	s := e.scratch(id)
-	for _, dir := range []string{s.shm(), s.record()} {
-		if err := unmount(dir); err != nil {
-			return err
-		}
+	if err := s.unmount(); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(string(s)); err != nil {
 		return fmt.Errorf("cri: %w", err)
@@ -120,6 +161,20 @@ func (e *Engine) release(id engine.AttemptID) error {
 	if e.facts.JobCgroups {
 		if err := e.cg.Remove(e.cgroupOf(id)); err != nil {
 			return fmt.Errorf("cri: %w", err)
+		}
+	}
+	return nil
+}
+
+// unmount takes away what is mounted in an attempt's directory.
+func (s scratch) unmount() error {
+	dirs, err := s.mounted()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := unmount(dir); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -138,10 +193,10 @@ func unmount(dir string) error {
 	}
 }
 
-// markStopped notes that an attempt was stopped before its process began: the
-// runtime has no state for that.
-func (e *Engine) markStopped(id engine.AttemptID) error {
-	s := e.scratch(id)
+// markStopped notes that a step was stopped before its process began: the runtime
+// has no state for that.
+func (e *Engine) markStopped(id engine.StepID) error {
+	s := e.scratch(id.Attempt).step(id.N)
 	if err := os.MkdirAll(string(s), 0o711); err != nil {
 		return fmt.Errorf("cri: %w", err)
 	}
@@ -152,13 +207,13 @@ func (e *Engine) markStopped(id engine.AttemptID) error {
 	return f.Close()
 }
 
-func (e *Engine) stopMarked(id engine.AttemptID) bool {
+func (e *Engine) stopMarked(id engine.StepID) bool {
 	_, ok := e.stoppedAt(id)
 	return ok
 }
 
-func (e *Engine) stoppedAt(id engine.AttemptID) (time.Time, bool) {
-	st, err := os.Lstat(e.scratch(id).stopped())
+func (e *Engine) stoppedAt(id engine.StepID) (time.Time, bool) {
+	st, err := os.Lstat(e.scratch(id.Attempt).step(id.N).stopped())
 	if err != nil {
 		return time.Time{}, false
 	}

@@ -31,40 +31,110 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 	if err != nil {
 		return err
 	}
-	if e.stopMarked(a.Attempt) {
+	if e.stopMarked(a.Attempt.Primary()) {
 		return nil // stopped before it began: that is its end
 	}
-	if c := have.primary(); c != nil {
-		if was := c.GetLabels()[labelSpecDigest]; was != a.SpecDigest {
-			return &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name"}
-		}
-		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			e.openGate(a.Attempt)
-			return nil
-		}
-		if c.GetState() != runtimeapi.ContainerState_CONTAINER_CREATED {
-			cut, err := e.discardCut(ctx, c.GetId())
-			switch {
-			case err != nil:
-				return err
-			case !cut && c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN:
-				return &engine.UnavailableError{Cause: errors.New("the container's state is unknown")}
-			case !cut:
-				return nil
-			}
-			have.containers = nil
-		}
-	}
-	if err := e.check(a); err != nil {
+	c, done, err := e.existing(ctx, a, have.step(engine.PrimaryStep))
+	if err != nil || done {
 		return err
 	}
-	return e.advance(ctx, a, have)
+	if err := e.check(a, a.Primary()); err != nil {
+		return err
+	}
+	return e.advance(ctx, a, have, c)
+}
+
+// StartStep implements engine.Engine.
+func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.Step) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	unlock, err := e.locks.lock(ctx, a.Attempt)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	id := engine.StepID{Attempt: a.Attempt, N: s.N}
+	have, err := e.find(ctx, a.Attempt)
+	switch {
+	case err != nil:
+		return err
+	case len(have.sandboxes) == 0:
+		return &engine.NotFoundError{Attempt: a.Attempt}
+	case s.N <= engine.PrimaryStep:
+		return &engine.StartError{Message: fmt.Sprintf("a step can't have the number %d", s.N)}
+	case e.stopMarked(id):
+		return nil // stopped before it began: that is its end
+	}
+	c, done, err := e.existing(ctx, a, have.step(s.N))
+	if err != nil || done {
+		return err
+	}
+	if err := e.mayJoin(a.Attempt, have); err != nil {
+		return err
+	}
+	if err := e.check(a, s); err != nil {
+		return err
+	}
+	image, err := e.imageOf(ctx, s.Container)
+	if err != nil {
+		return err
+	}
+	if err := e.prepareStep(a, s); err != nil {
+		return err
+	}
+	if err := e.shareCPU(a); err != nil {
+		return err
+	}
+	if c == "" {
+		if c, err = e.createContainer(ctx, a, s, have.ready(), e.sandboxConfig(a), image); err != nil {
+			return err
+		}
+	}
+	return e.startContainer(ctx, id, c)
+}
+
+// mayJoin says whether a step may be started beside what is there.
+func (e *Engine) mayJoin(id engine.AttemptID, have objects) error {
+	c := have.step(engine.PrimaryStep)
+	switch {
+	case e.stopMarked(id.Primary()), c != nil && c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED:
+		return &engine.StartError{Message: "the job has ended"}
+	case c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || have.ready() == "":
+		return &engine.UnavailableError{Cause: errors.New("the job's primary doesn't run")}
+	}
+	return nil
+}
+
+// existing looks at a step's container, if there is one. It returns the id of one that is
+// still to be started, or that there is nothing left to do.
+func (e *Engine) existing(ctx context.Context, a engine.Allocation, c *runtimeapi.Container) (id string, done bool, err error) {
+	if c == nil {
+		return "", false, nil
+	}
+	if was := c.GetLabels()[labelSpecDigest]; was != a.SpecDigest {
+		return "", false, &engine.StartError{Message: "a container of an earlier life of this server has this attempt's name"}
+	}
+	switch c.GetState() {
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		e.openGate(engine.StepID{Attempt: a.Attempt, N: stepOf(c.GetLabels())})
+		return "", true, nil
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return c.GetId(), false, nil
+	}
+	cut, err := e.discardCut(ctx, c.GetId())
+	if err == nil && !cut && c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+		err = &engine.UnavailableError{Cause: errors.New("the container's state is unknown")}
+	}
+	return "", !cut, err
 }
 
 // advance goes on from what is there: at most a ready sandbox and a container
 // that was created and not started.
-func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects) error {
-	image, err := e.imageOf(ctx, a)
+func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects, created string) error {
+	primary := a.Primary()
+	image, err := e.imageOf(ctx, primary.Container)
 	if err != nil {
 		return err
 	}
@@ -76,25 +146,20 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects)
 	if err != nil {
 		return err
 	}
-	container := ""
-	if c := have.primary(); c != nil && c.GetPodSandboxId() == sandbox {
-		container = c.GetId()
-	} else {
-		container, err = e.createContainer(ctx, a, sandbox, sandboxConfig, image)
+	if created == "" || have.step(engine.PrimaryStep).GetPodSandboxId() != sandbox {
+		created, err = e.createContainer(ctx, a, primary, sandbox, sandboxConfig, image)
 		if err != nil {
 			return err
 		}
 	}
-	return e.startContainer(ctx, a, container)
+	return e.startContainer(ctx, a.Attempt.Primary(), created)
 }
 
 // ensureSandbox returns a ready sandbox: the one that is there, or a new one. A
 // dead one in which nothing has run (the machine was restarted) is replaced.
 func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have objects, cfg *runtimeapi.PodSandboxConfig) (string, error) {
-	for _, s := range have.sandboxes {
-		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
-			return s.GetId(), nil
-		}
+	if id := have.ready(); id != "" {
+		return id, nil
 	}
 	for _, s := range have.sandboxes {
 		if err := e.removeSandbox(ctx, s.GetId()); err != nil {
@@ -116,10 +181,8 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 	if ferr != nil {
 		return "", ferr
 	}
-	for _, s := range again {
-		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
-			return s.GetId(), nil
-		}
+	if id := (objects{sandboxes: again}).ready(); id != "" {
+		return id, nil
 	}
 	if strings.Contains(err.Error(), "is reserved for") {
 		return "", &engine.UnavailableError{Cause: err}
@@ -127,8 +190,8 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 	return "", fmt.Errorf("cri: sandbox of %s: %w", a.Attempt, err)
 }
 
-func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig) (string, error) {
-	config, err := e.containerConfig(a, img)
+func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, s engine.Step, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig) (string, error) {
+	config, err := e.containerConfig(a, s, img)
 	if err != nil {
 		return "", err
 	}
@@ -143,18 +206,18 @@ func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, sandb
 		return "", err
 	}
 	if msg, ok := startMessage(err.Error()); ok {
-		e.log.Warn("container not created", "attempt", a.Attempt, "error", err)
+		e.log.Warn("container not created", "attempt", a.Attempt, "step", s.N, "error", err)
 		return "", &engine.StartError{Message: msg}
 	}
-	return "", fmt.Errorf("cri: container of %s: %w", a.Attempt, err)
+	return "", fmt.Errorf("cri: container of %s.%d: %w", a.Attempt, s.N, err)
 }
 
-func (e *Engine) startContainer(ctx context.Context, a engine.Allocation, id string) error {
+func (e *Engine) startContainer(ctx context.Context, step engine.StepID, id string) error {
 	_, err := call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.StartContainerResponse, error) {
 		return e.rt.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 	})
 	if err == nil {
-		e.openGate(a.Attempt)
+		e.openGate(step)
 		return nil
 	}
 	if ctx.Err() != nil || engine.IsUnavailable(err) {
@@ -166,7 +229,7 @@ func (e *Engine) startContainer(ctx context.Context, a engine.Allocation, id str
 	}
 	// The runtime has given the container up: it is listed as exited now, and
 	// starting it again is impossible.
-	e.log.Warn("container not started", "attempt", a.Attempt, "error", err)
+	e.log.Warn("container not started", "step", step.String(), "error", err)
 	return &engine.StartError{Message: failureMessage(err.Error())}
 }
 
@@ -204,19 +267,19 @@ func failureMessage(text string) string {
 var attemptName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,100}$`)
 
 // check refuses what can never start.
-func (e *Engine) check(a engine.Allocation) error {
+func (e *Engine) check(a engine.Allocation, s engine.Step) error {
 	refuse := func(format string, args ...any) error {
 		return &engine.StartError{Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case !attemptName.MatchString(string(a.Attempt)):
 		return refuse("attempt id %q is not of the form a-1-1", a.Attempt)
-	case a.CPU <= 0 || a.Memory <= 0:
+	case s.CPU <= 0 || s.Memory <= 0:
 		return refuse("CPU and memory must be above zero")
 	case a.User.UID < 0 || a.User.GID < 0:
 		return refuse("the user's uid and gid must not be negative")
 	}
-	for _, m := range a.Mounts {
+	for _, m := range s.Mounts {
 		if err := checkTarget(m.Target); err != nil {
 			return err
 		}

@@ -2,6 +2,9 @@ package cri
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
@@ -45,26 +48,28 @@ func (e *Engine) List(ctx context.Context) ([]engine.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	bySandbox := make(map[string]*runtimeapi.Container, len(containers))
-	for _, c := range containers {
-		bySandbox[c.GetPodSandboxId()] = c
-	}
 	out := make([]engine.Status, 0, len(sandboxes))
-	seen := make(map[engine.AttemptID]bool, len(sandboxes))
-	for _, s := range sandboxes {
-		st := e.fromLabels(s.GetLabels())
-		if st.Attempt == "" || seen[st.Attempt] {
+	seen := make(map[engine.StepID]bool, len(containers))
+	for _, c := range containers {
+		st := e.fromLabels(c.GetLabels())
+		if st.Attempt == "" || seen[st.ID()] {
 			continue
 		}
-		c := bySandbox[s.GetId()]
-		if c == nil {
-			e.created(&st, time.Unix(0, s.GetCreatedAt()))
-		} else if err := e.describe(ctx, &st, c); isNotFound(err) {
+		if err := e.describe(ctx, &st, c); isNotFound(err) {
 			continue // removed meanwhile
 		} else if err != nil {
 			return nil, err
 		}
-		seen[st.Attempt] = true
+		seen[st.ID()] = true
+		out = append(out, st)
+	}
+	for _, s := range sandboxes {
+		st := e.fromLabels(s.GetLabels())
+		if st.Attempt == "" || seen[st.ID()] {
+			continue
+		}
+		e.created(&st, time.Unix(0, s.GetCreatedAt()))
+		seen[st.ID()] = true
 		out = append(out, st)
 	}
 	e.forget(containers)
@@ -77,6 +82,7 @@ func (e *Engine) fromLabels(labels map[string]string) engine.Status {
 	n, _ := strconv.Atoi(labels[labelN])
 	return engine.Status{
 		Attempt:    engine.AttemptID(labels[labelAttempt]),
+		Step:       stepOf(labels),
 		Instance:   labels[labelInstance],
 		Job:        job,
 		N:          n,
@@ -86,10 +92,10 @@ func (e *Engine) fromLabels(labels map[string]string) engine.Status {
 	}
 }
 
-// created describes an attempt whose process has not begun.
+// created describes a step whose process has not begun.
 func (e *Engine) created(st *engine.Status, since time.Time) {
 	st.Phase = engine.PhaseCreated
-	if at, ok := e.stoppedAt(st.Attempt); ok {
+	if at, ok := e.stoppedAt(st.ID()); ok {
 		st.Phase = engine.PhaseExited
 		st.ExitCode = exitKilled
 		st.Finished = at
@@ -160,7 +166,7 @@ func stamp(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// apply turns a container's times into the attempt's status.
+// apply turns a container's times into the step's status.
 func (e *Engine) apply(st *engine.Status, t times) {
 	st.Started = t.started
 	if t.exited && wasCut(t) {
@@ -168,7 +174,7 @@ func (e *Engine) apply(st *engine.Status, t times) {
 		return
 	}
 	if !t.exited {
-		e.openGate(st.Attempt)
+		e.openGate(st.ID())
 		st.Phase = engine.PhaseRunning
 		return
 	}
@@ -183,7 +189,7 @@ func (e *Engine) apply(st *engine.Status, t times) {
 		st.Lost = true
 		return
 	}
-	note, err := record.Read(e.scratch(st.Attempt).record())
+	note, err := record.Read(e.scratch(st.Attempt).step(st.Step).record())
 	if err != nil {
 		note = record.Record{}
 	}
@@ -195,6 +201,13 @@ func (e *Engine) apply(st *engine.Status, t times) {
 	case t.code == exitKilled:
 		// The runtime's own reason isn't asked: it may come late, and it speaks of
 		// the container, not of this process.
-		st.OutOfMemory = note.OOMKills > 0 || e.cg.OOMKills(e.cgroupOf(st.Attempt)) > 0
+		st.OutOfMemory = note.OOMKills > 0 || e.onlyStep(st.Attempt) && e.cg.OOMKills(e.cgroupOf(st.Attempt)) > 0
 	}
+}
+
+// onlyStep reports that an attempt has had no step besides its primary: what is
+// counted for the attempt is that one's then.
+func (e *Engine) onlyStep(id engine.AttemptID) bool {
+	_, err := os.Lstat(e.scratch(id).steps())
+	return errors.Is(err, fs.ErrNotExist)
 }

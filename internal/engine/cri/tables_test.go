@@ -35,7 +35,7 @@ func TestArgv(t *testing.T) {
 		"an empty command isn't a command": {command: []string{""}, img: img, bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := argv(engine.Allocation{Command: tc.command, Args: tc.args}, tc.img)
+			got, err := argv(engine.Container{Command: tc.command, Args: tc.args}, tc.img)
 			var refused *engine.StartError
 			if errors.As(err, &refused) != tc.bad {
 				t.Fatalf("error %v, want a StartError: %v", err, tc.bad)
@@ -53,11 +53,11 @@ func TestIdentityFiles(t *testing.T) {
 			Name: "ev:il\n", UID: 65534, GID: 100, Home: "/home/e", Shell: "/bin/bash",
 			Groups: []engine.Group{{Name: "users", GID: 100}, {Name: "video2", GID: 44}},
 		},
-		Mounts: []engine.Mount{{Source: "/srv", Target: "/home"}},
+		Container: engine.Container{Mounts: []engine.Mount{{Source: "/srv", Target: "/home"}}},
 	}
 	wantUsers := "root:x:0:0::/root:/sbin/nologin\nbin:x:1:1::/bin:/sbin/nologin\ndaemon:x:2:2::/sbin:/sbin/nologin\n" +
 		"mail:x:8:8::/var/mail:/sbin/nologin\nev_il_:x:65534:100::/home/e:/bin/bash\n"
-	if diff := cmp.Diff(wantUsers, passwdFile(a)); diff != "" {
+	if diff := cmp.Diff(wantUsers, passwdFile(a.User, a.Mounts)); diff != "" {
 		t.Errorf("passwd (-want +got):\n%s", diff)
 	}
 	wantGroups := "users:x:100:ev_il_\nvideo2:x:44:ev_il_\nroot:x:0:\nbin:x:1:\ndaemon:x:2:\ntty:x:5:\nmail:x:8:\nutmp:x:43:\nnogroup:x:65534:\n"
@@ -97,8 +97,7 @@ func TestHome(t *testing.T) {
 		"relative":           {"home/a", "/home", "/tmp"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := engine.Allocation{User: engine.User{Home: tc.home}, Mounts: []engine.Mount{{Target: tc.target}}}
-			if got := homeIn(a); got != tc.want {
+			if got := homeIn(engine.User{Home: tc.home}, []engine.Mount{{Target: tc.target}}); got != tc.want {
 				t.Errorf("home %q, want %q", got, tc.want)
 			}
 		})

@@ -104,6 +104,9 @@ func (h *hub) run(ctx context.Context, done chan struct{}) {
 			level = slog.LevelWarn
 		}
 		h.e.log.Log(ctx, level, "the runtime's events were cut off", "error", err, "retry_in", wait)
+		if h.e.cfg.Cut != nil {
+			h.e.cfg.Cut()
+		}
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -151,6 +154,7 @@ func (e *Engine) fromEvent(ctx context.Context, ev *runtimeapi.ContainerEventRes
 	st := e.fromLabels(labels)
 	for _, s := range ev.GetContainersStatuses() {
 		if s.GetId() == ev.GetContainerId() {
+			st.Step = stepOf(s.GetLabels())
 			e.fromStatus(&st, s)
 			return st, true
 		}
@@ -160,6 +164,7 @@ func (e *Engine) fromEvent(ctx context.Context, ev *runtimeapi.ContainerEventRes
 	if err != nil || r.GetStatus() == nil {
 		return engine.Status{}, false
 	}
+	st.Step = stepOf(r.GetStatus().GetLabels())
 	e.fromStatus(&st, r.GetStatus())
 	return st, true
 }

@@ -163,16 +163,50 @@ func (c *conn) Start(ctx context.Context, alloc engine.Allocation) error {
 	f := c.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch a := f.attempts[alloc.Attempt]; {
+	switch a := f.steps[alloc.Attempt.Primary()]; {
 	case a != nil && a.removed:
 		return &engine.StartError{Message: "this attempt has ended and was removed"}
 	case a != nil && a.Instance != alloc.Instance:
 		return &engine.StartError{Message: "this attempt belongs to another instance"}
 	case a == nil:
-		if err := f.startNew(alloc); err != nil {
+		if err := f.startNew(alloc, engine.PrimaryStep); err != nil {
 			return err
 		}
 	}
+	return f.answer()
+}
+
+// StartStep implements engine.Engine.
+func (c *conn) StartStep(ctx context.Context, alloc engine.Allocation, s engine.Step) error {
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	f := c.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	primary := c.step(alloc.Attempt.Primary())
+	switch {
+	case primary == nil || primary.removed:
+		return &engine.NotFoundError{Attempt: alloc.Attempt}
+	case s.N <= engine.PrimaryStep:
+		return &engine.StartError{Message: fmt.Sprintf("a step can't have the number %d", s.N)}
+	}
+	if f.steps[engine.StepID{Attempt: alloc.Attempt, N: s.N}] == nil {
+		f.settle(primary)
+		if primary.phase == engine.PhaseExited {
+			return &engine.StartError{Message: "the job has ended"}
+		}
+		alloc.Container, alloc.CPU, alloc.Memory, alloc.Devices = s.Container, s.CPU, s.Memory, s.Devices
+		if err := f.startNew(alloc, s.N); err != nil {
+			return err
+		}
+		primary.added = append(primary.added, f.steps[engine.StepID{Attempt: alloc.Attempt, N: s.N}])
+	}
+	return f.answer()
+}
+
+// answer is that of a start which is done. f.mu is held.
+func (f *Fleet) answer() error {
 	if f.faults.badStarts > 0 {
 		f.faults.badStarts--
 		return &engine.UnavailableError{Cause: context.DeadlineExceeded}
@@ -180,19 +214,19 @@ func (c *conn) Start(ctx context.Context, alloc engine.Allocation) error {
 	return nil
 }
 
-// startNew starts an attempt that isn't known, if its node has what it needs.
-// f.mu is held.
-func (f *Fleet) startNew(alloc engine.Allocation) error {
-	n := f.node(alloc.Node)
-	if n == nil {
+// startNew starts a step that isn't known, if its node has what it needs. f.mu is
+// held.
+func (f *Fleet) startNew(alloc engine.Allocation, n int) error {
+	on := f.node(alloc.Node)
+	if on == nil {
 		return &engine.StartError{Message: fmt.Sprintf("there is no node %q", alloc.Node)}
 	}
-	if n.lost {
-		return &engine.UnavailableError{Cause: errors.New("no contact with node " + n.Name)}
+	if on.lost {
+		return &engine.UnavailableError{Cause: errors.New("no contact with node " + on.Name)}
 	}
 	for _, d := range alloc.Devices {
-		if own := f.device(d.UUID); own == nil || own.Node != n.Name {
-			return &engine.StartError{Message: fmt.Sprintf("node %s has no device %s", n.Name, d.UUID)}
+		if own := f.device(d.UUID); own == nil || own.Node != on.Name {
+			return &engine.StartError{Message: fmt.Sprintf("node %s has no device %s", on.Name, d.UUID)}
 		}
 	}
 	if i := f.image(alloc.Image); i == nil || !i.Present {
@@ -202,66 +236,90 @@ func (f *Fleet) startNew(alloc engine.Allocation) error {
 	if p.Refusal != "" {
 		return &engine.StartError{Message: p.Refusal}
 	}
-	f.start(alloc, p)
+	f.start(alloc, n, p)
 	return nil
 }
 
 // Signal implements engine.Engine.
-func (c *conn) Signal(ctx context.Context, id engine.AttemptID, sig string) error {
-	return c.change(ctx, id, func(a *attempt) error { return c.fleet.signal(a, sig) })
+func (c *conn) Signal(ctx context.Context, id engine.StepID, sig string) error {
+	return c.change(ctx, id.Attempt, func(steps []*step) error {
+		for _, a := range steps {
+			if a.n == id.N {
+				return c.fleet.signal(a, sig)
+			}
+		}
+		return nil
+	})
+}
+
+// StopStep implements engine.Engine.
+func (c *conn) StopStep(ctx context.Context, id engine.StepID) error {
+	return c.change(ctx, id.Attempt, func(steps []*step) error {
+		for _, a := range steps {
+			if a.n == id.N {
+				c.fleet.kill(a)
+			}
+		}
+		return nil
+	})
 }
 
 // Stop implements engine.Engine.
 func (c *conn) Stop(ctx context.Context, id engine.AttemptID) error {
-	return c.change(ctx, id, func(a *attempt) error {
-		c.fleet.kill(a)
+	return c.change(ctx, id, func(steps []*step) error {
+		for _, a := range steps {
+			c.fleet.kill(a)
+		}
 		return nil
 	})
 }
 
 // Remove implements engine.Engine.
 func (c *conn) Remove(ctx context.Context, id engine.AttemptID) error {
-	return c.change(ctx, id, func(a *attempt) error {
-		c.fleet.settle(a)
-		if a.phase != engine.PhaseExited {
-			return fmt.Errorf("sim: attempt %s still runs", id)
+	return c.change(ctx, id, func(steps []*step) error {
+		for _, a := range steps {
+			if c.fleet.settle(a); a.phase != engine.PhaseExited {
+				return fmt.Errorf("sim: step %s still runs", a.id())
+			}
 		}
-		a.removed = true
+		for _, a := range steps {
+			a.removed = true
+		}
 		return nil
 	})
 }
 
-// change calls f with an attempt of this instance that is listed. Without one
-// there is nothing to do.
-func (c *conn) change(ctx context.Context, id engine.AttemptID, f func(*attempt) error) error {
+// change calls f with the steps of an attempt of this instance that is listed, its
+// primary first. Without one there is nothing to do.
+func (c *conn) change(ctx context.Context, id engine.AttemptID, f func([]*step) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
 	c.fleet.mu.Lock()
 	defer c.fleet.mu.Unlock()
-	a := c.attempt(id)
-	if a == nil || a.removed {
+	primary := c.step(id.Primary())
+	if primary == nil || primary.removed {
 		return nil
 	}
-	if err := c.fleet.contact(a); err != nil {
+	if err := c.fleet.contact(primary); err != nil {
 		return err
 	}
-	return f(a)
+	return f(append([]*step{primary}, primary.added...))
 }
 
-// contact returns an UnavailableError if the contact with the attempt's node is
-// lost. f.mu is held.
-func (f *Fleet) contact(a *attempt) error {
+// contact returns an UnavailableError if the contact with the step's node is lost.
+// f.mu is held.
+func (f *Fleet) contact(a *step) error {
 	if f.node(a.Node).lost {
 		return &engine.UnavailableError{Cause: errors.New("no contact with node " + a.Node)}
 	}
 	return nil
 }
 
-// attempt returns an attempt of this instance, also a removed one, or nil.
+// step returns a step of this instance, also of a removed attempt, or nil.
 // fleet.mu is held.
-func (c *conn) attempt(id engine.AttemptID) *attempt {
-	a := c.fleet.attempts[id]
+func (c *conn) step(id engine.StepID) *step {
+	a := c.fleet.steps[id]
 	if a == nil || a.Instance != c.instance {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (f *Fleet) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults.down = down
-	for _, a := range f.attempts {
+	for _, a := range f.steps {
 		a.notify() // followers notice
 	}
 }

@@ -35,7 +35,7 @@ func (b *bench) begin(id engine.AttemptID, words ...string) engine.Allocation {
 	b.Helper()
 	a := engine.Allocation{
 		Attempt: id, Job: 118, N: 1, Node: "node0", Instance: instance,
-		Image: imageOK, Command: append([]string{"sim"}, words...),
+		Container: engine.Container{Image: imageOK, Command: append([]string{"sim"}, words...)},
 	}
 	b.must(b.Start(b.Context(), a))
 	return a
@@ -113,14 +113,14 @@ func TestSignals(t *testing.T) {
 			b := newBench(t)
 			b.begin("a", test.words...)
 			b.clock.Advance(10 * time.Second)
-			b.must(b.Signal(t.Context(), "a", test.signal))
+			b.must(b.Signal(t.Context(), engine.AttemptID("a").Primary(), test.signal))
 			b.clock.Advance(time.Minute)
 			b.want(test.want)
 		})
 	}
 	b := newBench(t)
 	b.begin("a", "forever")
-	if err := b.Signal(t.Context(), "a", "NONSENSE"); err == nil {
+	if err := b.Signal(t.Context(), engine.AttemptID("a").Primary(), "NONSENSE"); err == nil {
 		t.Error("an unknown signal is no error")
 	}
 }
@@ -224,13 +224,13 @@ func everyCall(b *bench) map[string]func() error {
 		"Image":     func() error { _, _, err := b.Image(ctx, imageOK); return err },
 		"Pull":      func() error { _, err := b.Pull(ctx, engine.PullRequest{Ref: imageOK}, nil); return err },
 		"Start":     func() error { return b.Start(ctx, engine.Allocation{Attempt: "b"}) },
-		"Signal":    func() error { return b.Signal(ctx, "a", "TERM") },
+		"Signal":    func() error { return b.Signal(ctx, engine.AttemptID("a").Primary(), "TERM") },
 		"Stop":      func() error { return b.Stop(ctx, "a") },
 		"Remove":    func() error { return b.Remove(ctx, "a") },
 		"List":      func() error { _, err := b.List(ctx); return err },
 		"Watch":     func() error { _, err := b.Watch(ctx); return err },
-		"Logs":      func() error { return b.Logs(ctx, "a", engine.LogOptions{}, nil) },
-		"Exec":      func() error { _, err := b.Exec(ctx, "a", engine.ExecRequest{}); return err },
+		"Logs":      func() error { return b.Logs(ctx, engine.AttemptID("a").Primary(), engine.LogOptions{}, nil) },
+		"Exec":      func() error { _, err := b.Exec(ctx, engine.AttemptID("a").Primary(), engine.ExecRequest{}); return err },
 	}
 }
 
@@ -239,9 +239,11 @@ func TestFollowersNoticeAnOutage(t *testing.T) {
 		b := newBench(t)
 		b.begin("a", "forever")
 		errs := make(chan error, 2)
-		go func() { errs <- b.Logs(t.Context(), "a", engine.LogOptions{Follow: true}, nil) }()
 		go func() {
-			_, err := b.Exec(t.Context(), "a", engine.ExecRequest{Command: []string{"sleep", "60"}})
+			errs <- b.Logs(t.Context(), engine.AttemptID("a").Primary(), engine.LogOptions{Follow: true}, nil)
+		}()
+		go func() {
+			_, err := b.Exec(t.Context(), engine.AttemptID("a").Primary(), engine.ExecRequest{Command: []string{"sleep", "60"}})
 			errs <- err
 		}()
 		synctest.Wait()
@@ -269,7 +271,7 @@ func TestFollowFromALaterTime(t *testing.T) {
 		b.begin("a", "out=a", "pause=10s", "out=b", "pause=10s", "out=c")
 		var got lines
 		opts := engine.LogOptions{Follow: true, Tail: -1, Since: time.Now().Add(15 * time.Second)}
-		b.must(b.Logs(t.Context(), "a", opts, &got))
+		b.must(b.Logs(t.Context(), engine.AttemptID("a").Primary(), opts, &got))
 		if diff := cmp.Diff(lines{"c\n"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -279,7 +281,7 @@ func TestFollowFromALaterTime(t *testing.T) {
 func TestStartThatIsDoneButAnswersWithAnError(t *testing.T) {
 	b := newBench(t)
 	b.fleet.FailStarts(1)
-	a := engine.Allocation{Attempt: "a", Node: "node0", Instance: instance, Image: imageOK}
+	a := engine.Allocation{Attempt: "a", Node: "node0", Instance: instance, Container: engine.Container{Image: imageOK}}
 	if err := b.Start(t.Context(), a); !engine.IsUnavailable(err) {
 		t.Errorf("first Start: %v", err)
 	}
@@ -307,8 +309,8 @@ func TestStartIsRefused(t *testing.T) {
 			b := newBench(t)
 			b.begin("removed")
 			b.must(b.Remove(t.Context(), "removed"))
-			b.must(b.fleet.ConnectAs("other").Start(t.Context(), engine.Allocation{Attempt: "other", Node: "node0", Instance: "other", Image: imageOK}))
-			a := engine.Allocation{Attempt: "a", Node: "node0", Instance: instance, Image: imageOK}
+			b.must(b.fleet.ConnectAs("other").Start(t.Context(), engine.Allocation{Attempt: "other", Node: "node0", Instance: "other", Container: engine.Container{Image: imageOK}}))
+			a := engine.Allocation{Attempt: "a", Node: "node0", Instance: instance, Container: engine.Container{Image: imageOK}}
 			spoil(&a)
 			var refused *engine.StartError
 			if err := b.Start(t.Context(), a); !errors.As(err, &refused) {
@@ -378,17 +380,17 @@ func TestExecCopiesStdinAndEndsWithThePrimary(t *testing.T) {
 		b := &bench{T: t, fleet: f, Engine: f.Connect()}
 		b.begin("a", "run=10s")
 		var out bytes.Buffer
-		code, err := b.Exec(t.Context(), "a", engine.ExecRequest{
+		code, err := b.Exec(t.Context(), engine.AttemptID("a").Primary(), engine.ExecRequest{
 			Command: []string{"cat"}, Stdin: strings.NewReader("hello"), Stdout: &out,
 		})
 		if code != 0 || err != nil || out.String() != "hello" {
 			t.Errorf("cat: %d, %v, %q", code, err, out.String())
 		}
-		code, err = b.Exec(t.Context(), "a", engine.ExecRequest{Command: []string{"sleep", "60"}})
+		code, err = b.Exec(t.Context(), engine.AttemptID("a").Primary(), engine.ExecRequest{Command: []string{"sleep", "60"}})
 		if code != 137 || err != nil {
 			t.Errorf("sleep: %d, %v", code, err)
 		}
-		if _, err := b.Exec(t.Context(), "a", engine.ExecRequest{Command: []string{"true"}}); err == nil {
+		if _, err := b.Exec(t.Context(), engine.AttemptID("a").Primary(), engine.ExecRequest{Command: []string{"true"}}); err == nil {
 			t.Error("Exec after the end: no error")
 		}
 	})

@@ -24,8 +24,8 @@ var label = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // ReadNodes reads a fleet: comma-separated values whose first line names the columns
 // sn (the node's name), cpu_milli, memory_mib, gpu (how many devices) and model, in
-// any order, others being ignored. It is the format of Alibaba's openb traces. An
-// error names the line.
+// any order, and perhaps gpu_memory_mib (of each device), others being ignored. It is
+// the format of Alibaba's openb traces. An error names the line.
 func ReadNodes(in io.Reader) ([]engine.Node, []engine.Device, error) {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
@@ -53,7 +53,12 @@ func ReadNodes(in io.Reader) ([]engine.Node, []engine.Device, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("fleet: %w", err)
 		}
-		n, d, err := readNode(func(column string) string { return row[at[column]] })
+		n, d, err := readNode(func(column string) string {
+			if i, ok := at[column]; ok {
+				return row[i]
+			}
+			return ""
+		})
 		if err == nil && seen[n.Name] {
 			err = fmt.Errorf("node %s is there twice", n.Name)
 		}
@@ -77,12 +82,15 @@ func readNode(field func(string) string) (engine.Node, []engine.Device, error) {
 	if !label.MatchString(n.Name) {
 		return n, nil, fmt.Errorf("%q isn't a node's name", n.Name)
 	}
-	var mib, gpu int64
+	var mib, gpu, each int64
 	for _, f := range []struct {
 		column string
 		to     *int64
 		most   int64
-	}{{"cpu_milli", &n.CPU, maxCPU}, {"memory_mib", &mib, maxMiB}, {"gpu", &gpu, maxOnNode}} {
+	}{{"cpu_milli", &n.CPU, maxCPU}, {"memory_mib", &mib, maxMiB}, {"gpu", &gpu, maxOnNode}, {"gpu_memory_mib", &each, maxMiB}} {
+		if f.to == &each && field(f.column) == "" {
+			continue // it isn't known
+		}
 		v, err := strconv.ParseInt(field(f.column), 10, 64)
 		if err != nil || v < 0 || v > f.most {
 			return n, nil, fmt.Errorf("%s %q isn't a number from 0 to %d", f.column, field(f.column), f.most)
@@ -97,7 +105,7 @@ func readNode(field func(string) string) (engine.Node, []engine.Device, error) {
 	var devices []engine.Device
 	for i := range int(gpu) {
 		devices = append(devices, engine.Device{
-			UUID: fmt.Sprintf("SIM-%s-%d", n.Name, i), Node: n.Name, Index: i, Name: fmt.Sprintf("gpu%d", i), Model: model, Healthy: true,
+			UUID: fmt.Sprintf("SIM-%s-%d", n.Name, i), Node: n.Name, Index: i, Name: fmt.Sprintf("gpu%d", i), Model: model, Memory: each << 20, Healthy: true,
 		})
 	}
 	return n, devices, nil

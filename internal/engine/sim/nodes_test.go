@@ -11,16 +11,17 @@ import (
 )
 
 func TestReadNodes(t *testing.T) {
-	nodes, devices, err := ReadNodes(strings.NewReader("sn,model,cpu_milli,memory_mib,gpu,extra\nn1,T4,64000,262144,2,x\nn2,,96000,1024,0,\n"))
+	nodes, devices, err := ReadNodes(strings.NewReader("sn,model,cpu_milli,memory_mib,gpu,extra,gpu_memory_mib\nn1,T4,64000,262144,2,x,15360\nn2,,96000,1024,0,,\nn3,V100,1000,1024,1,,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]engine.Node{{Name: "n1", CPU: 64000, Memory: 256 << 30, Ready: true}, {Name: "n2", CPU: 96000, Memory: 1 << 30, Ready: true}}, nodes); diff != "" {
+	if diff := cmp.Diff([]engine.Node{{Name: "n1", CPU: 64000, Memory: 256 << 30, Ready: true}, {Name: "n2", CPU: 96000, Memory: 1 << 30, Ready: true}, {Name: "n3", CPU: 1000, Memory: 1 << 30, Ready: true}}, nodes); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 	want := []engine.Device{
-		{UUID: "SIM-n1-0", Node: "n1", Index: 0, Name: "gpu0", Model: "T4", Healthy: true},
-		{UUID: "SIM-n1-1", Node: "n1", Index: 1, Name: "gpu1", Model: "T4", Healthy: true},
+		{UUID: "SIM-n1-0", Node: "n1", Index: 0, Name: "gpu0", Model: "T4", Memory: 15 << 30, Healthy: true},
+		{UUID: "SIM-n1-1", Node: "n1", Index: 1, Name: "gpu1", Model: "T4", Memory: 15 << 30, Healthy: true},
+		{UUID: "SIM-n3-0", Node: "n3", Index: 0, Name: "gpu0", Model: "V100", Healthy: true},
 	}
 	if diff := cmp.Diff(want, devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
@@ -37,6 +38,7 @@ func TestReadNodesErrors(t *testing.T) {
 		"not a number":     {columns + "n1,1,1,0,\nn2,many,1,0,\n", `line 3: cpu_milli "many"`},
 		"negative":         {columns + "n1,1,-1,0,\n", "line 2: memory_mib"},
 		"too many devices": {columns + "n1,1,1,1000000,T4\n", "line 2: gpu"},
+		"device memory":    {"sn,cpu_milli,memory_mib,gpu,model,gpu_memory_mib\nn1,1,1,1,T4,16G\n", `line 2: gpu_memory_mib "16G"`},
 		"no model":         {columns + "n1,1,1,1,\n", `line 2: "" isn't a model`},
 		"a bad name":       {columns + "n 1,1,1,1,T4\n", `line 2: "n 1" isn't a node`},
 		"twice":            {columns + "n1,1,1,0,\nn1,1,1,0,\n", "line 3: node n1 is there twice"},

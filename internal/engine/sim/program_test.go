@@ -62,7 +62,7 @@ func TestScript(t *testing.T) {
 			if test.want.TrapTerm == 0 {
 				test.want.TrapTerm = -1
 			}
-			got := sim.Script(engine.Allocation{Command: test.command, Env: test.env, User: user()})
+			got := sim.Script(engine.Allocation{Container: engine.Container{Command: test.command, Env: test.env}, User: user()})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -76,21 +76,21 @@ func FuzzScript(f *testing.F) {
 		f.Add(s, "out="+s, s)
 	}
 	f.Fuzz(func(t *testing.T, script, word, env string) {
-		for _, a := range []engine.Allocation{
+		for _, c := range []engine.Container{
 			{Command: []string{"sh", "-c", script}},
 			{Command: []string{"sim", word, script}},
 			{Env: map[string]string{"CROFT_SIM": env}},
 		} {
-			p := sim.Script(a)
+			p := sim.Script(engine.Allocation{Container: c})
 			var last time.Duration
 			for _, o := range p.Output {
 				if o.At < last || p.Run >= 0 && o.At > p.Run {
-					t.Fatalf("%q: output at %v after %v in a run of %v", a.Command, o.At, last, p.Run)
+					t.Fatalf("%q: output at %v after %v in a run of %v", c.Command, o.At, last, p.Run)
 				}
 				last = o.At
 			}
 			if p.Delay < 0 || p.Exit < 0 || p.Exit > 255 {
-				t.Fatalf("%q: %+v", a.Command, p)
+				t.Fatalf("%q: %+v", c.Command, p)
 			}
 		}
 	})

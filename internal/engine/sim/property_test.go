@@ -20,9 +20,9 @@ type machine struct {
 	engine engine.Engine
 
 	down    bool
-	started map[engine.AttemptID]bool          // asked for, and done
-	removed map[engine.AttemptID]bool          // by us
-	seen    map[engine.AttemptID]engine.Status // last known status that wasn't unknown
+	started map[engine.StepID]bool          // asked for, and done
+	removed map[engine.AttemptID]bool       // by us
+	seen    map[engine.StepID]engine.Status // last known status that wasn't unknown
 }
 
 // Whatever is called in whatever order, with servers that come and go, outages,
@@ -34,14 +34,16 @@ func TestNoAttemptIsLostOrRunTwice(t *testing.T) {
 		m := &machine{
 			clock:   v,
 			fleet:   newFleet(t, v),
-			started: make(map[engine.AttemptID]bool),
+			started: make(map[engine.StepID]bool),
 			removed: make(map[engine.AttemptID]bool),
-			seen:    make(map[engine.AttemptID]engine.Status),
+			seen:    make(map[engine.StepID]engine.Status),
 		}
 		m.engine = m.fleet.Connect()
 		t.Repeat(map[string]func(*rapid.T){
 			"start":     m.start,
+			"step":      m.step,
 			"signal":    m.signal,
+			"stop step": m.stopStep,
 			"stop":      m.stop,
 			"remove":    m.remove,
 			"time":      m.time,
@@ -64,10 +66,10 @@ func (m *machine) start(t *rapid.T) {
 		{"run=5s"}, {"forever"}, {"delay=3s", "run=10s"}, {"exit=3"},
 		{"forever", "ignore-term"}, {"forever", "trap-term=4s"}, {"not-found"},
 	}).Draw(t, "words")
-	known := m.started[id]
+	known := m.started[id.Primary()]
 	err := m.engine.Start(t.Context(), engine.Allocation{
 		Attempt: id, Node: rapid.SampledFrom([]string{"node0", "node1"}).Draw(t, "node"),
-		Instance: instance, Image: imageOK, Command: append([]string{"sim", "out=begun"}, words...),
+		Instance: instance, Container: engine.Container{Image: imageOK, Command: append([]string{"sim", "out=begun"}, words...)},
 	})
 	var refused *engine.StartError
 	switch {
@@ -75,51 +77,102 @@ func (m *machine) start(t *rapid.T) {
 		if m.removed[id] || m.down {
 			t.Fatalf("Start(%s) succeeded; removed %v, down %v", id, m.removed[id], m.down)
 		}
-		m.started[id] = true
+		m.started[id.Primary()] = true
 	case errors.As(err, &refused):
 		if !m.removed[id] {
 			t.Fatalf("Start(%s): %v", id, err)
 		}
-	case engine.IsUnavailable(err):
-		// Done or not: only the list says.
-		if !known && !m.down && m.listed(t)[id].Attempt == id {
-			m.started[id] = true
+	default:
+		m.unsure(t, id.Primary(), known, err)
+	}
+}
+
+// unsure deals with a start that was answered as unavailable: done or not, only the
+// list says.
+func (m *machine) unsure(t *rapid.T, id engine.StepID, known bool, err error) {
+	if !engine.IsUnavailable(err) {
+		t.Fatalf("start of %s: %v", id, err)
+	}
+	if !known && !m.down && m.listed(t)[id].Attempt == id.Attempt {
+		m.started[id] = true
+	}
+}
+
+func drawStep(t *rapid.T) engine.StepID {
+	return engine.StepID{Attempt: drawID(t), N: rapid.IntRange(1, 3).Draw(t, "step")}
+}
+
+// step adds a step to an attempt that may have ended, or never been.
+func (m *machine) step(t *rapid.T) {
+	id := engine.StepID{Attempt: drawID(t), N: rapid.IntRange(2, 3).Draw(t, "step")}
+	words := rapid.SampledFrom([][]string{{"run=5s"}, {"forever"}, {"delay=3s", "run=10s"}, {"not-found"}}).Draw(t, "words")
+	known := m.started[id]
+	var primary engine.Status
+	if !m.down {
+		primary = m.listed(t)[id.Attempt.Primary()]
+	}
+	err := m.engine.StartStep(t.Context(), engine.Allocation{Attempt: id.Attempt, Node: primary.Node, Instance: instance}, engine.Step{
+		N: id.N, Container: engine.Container{Image: imageOK, Command: append([]string{"sim", "out=begun"}, words...)},
+	})
+	var refused *engine.StartError
+	var none *engine.NotFoundError
+	switch {
+	case err == nil:
+		if primary.Attempt == "" || primary.Phase == engine.PhaseExited && !known {
+			t.Fatalf("StartStep(%s) succeeded; its primary is %+v", id, primary)
+		}
+		m.started[id] = true
+	case errors.As(err, &refused):
+		if known || primary.Phase != engine.PhaseExited && primary.Phase != engine.PhaseUnknown {
+			t.Fatalf("StartStep(%s): %v; its primary is %+v", id, err, primary)
+		}
+	case errors.As(err, &none):
+		if primary.Attempt != "" {
+			t.Fatalf("StartStep(%s): %v; its primary is %+v", id, err, primary)
 		}
 	default:
-		t.Fatalf("Start(%s): %v", id, err)
+		m.unsure(t, id, known, err)
 	}
 }
 
 func (m *machine) signal(t *rapid.T) {
 	sig := rapid.SampledFrom([]string{"TERM", "USR1", "KILL", "CONT"}).Draw(t, "signal")
-	m.tolerate(t, m.engine.Signal(t.Context(), drawID(t), sig))
+	m.tolerate(t, m.engine.Signal(t.Context(), drawStep(t), sig))
 }
 
 func (m *machine) stop(t *rapid.T) { m.tolerate(t, m.engine.Stop(t.Context(), drawID(t))) }
 
+func (m *machine) stopStep(t *rapid.T) {
+	m.tolerate(t, m.engine.StopStep(t.Context(), drawStep(t)))
+}
+
 func (m *machine) remove(t *rapid.T) {
 	id := drawID(t)
-	var before engine.Status
+	phases := map[engine.Phase]bool{}
 	if !m.down {
-		before = m.listed(t)[id]
+		for other, s := range m.listed(t) {
+			if other.Attempt == id {
+				phases[s.Phase] = true
+			}
+		}
 	}
 	err := m.engine.Remove(t.Context(), id)
-	switch before.Phase {
-	case engine.PhaseExited:
+	switch {
+	case len(phases) == 0: // down, or not listed
+		m.tolerate(t, err)
+	case phases[engine.PhaseUnknown]:
+		if !engine.IsUnavailable(err) {
+			t.Fatalf("Remove of what nobody can see: error %v", err)
+		}
+	case phases[engine.PhaseCreated], phases[engine.PhaseRunning]:
+		if err == nil || engine.IsUnavailable(err) {
+			t.Fatalf("Remove of %v: error %v", phases, err)
+		}
+	default:
 		if err != nil {
 			t.Fatalf("Remove of an ended attempt: %v", err)
 		}
 		m.removed[id] = true
-	case engine.PhaseCreated, engine.PhaseRunning:
-		if err == nil || engine.IsUnavailable(err) {
-			t.Fatalf("Remove of %+v: error %v", before, err)
-		}
-	case engine.PhaseUnknown:
-		if !engine.IsUnavailable(err) {
-			t.Fatalf("Remove of %+v: error %v", before, err)
-		}
-	default: // down, or not listed
-		m.tolerate(t, err)
 	}
 }
 
@@ -153,18 +206,18 @@ func (m *machine) node(t *rapid.T) {
 	m.tolerate(t, change(rapid.SampledFrom([]string{"node0", "node1"}).Draw(t, "node")))
 }
 
-// listed returns the list by attempt; an attempt that is there twice fails.
-func (m *machine) listed(t *rapid.T) map[engine.AttemptID]engine.Status {
+// listed returns the list by step; one that is there twice fails.
+func (m *machine) listed(t *rapid.T) map[engine.StepID]engine.Status {
 	all, err := m.engine.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	byID := make(map[engine.AttemptID]engine.Status)
+	byID := make(map[engine.StepID]engine.Status)
 	for _, s := range all {
-		if _, twice := byID[s.Attempt]; twice {
-			t.Fatalf("%s is listed twice", s.Attempt)
+		if _, twice := byID[s.ID()]; twice {
+			t.Fatalf("%s is listed twice", s.ID())
 		}
-		byID[s.Attempt] = s
+		byID[s.ID()] = s
 	}
 	return byID
 }
@@ -178,8 +231,8 @@ func (m *machine) check(t *rapid.T) {
 	}
 	listed := m.listed(t)
 	for id := range m.started {
-		if s, ok := listed[id]; ok == m.removed[id] {
-			t.Fatalf("%s: removed %v, listed %v: %+v", id, m.removed[id], ok, s)
+		if s, ok := listed[id]; ok == m.removed[id.Attempt] {
+			t.Fatalf("%s: removed %v, listed %v: %+v", id, m.removed[id.Attempt], ok, s)
 		}
 	}
 	for id, s := range listed {
@@ -211,7 +264,7 @@ func (m *machine) checkHistory(t *rapid.T, before, now engine.Status) {
 // checkOneRun counts how often the program has begun.
 func (m *machine) checkOneRun(t *rapid.T, s engine.Status) {
 	var begun counter
-	if err := m.engine.Logs(t.Context(), s.Attempt, engine.LogOptions{Tail: -1}, &begun); err != nil {
+	if err := m.engine.Logs(t.Context(), s.ID(), engine.LogOptions{Tail: -1}, &begun); err != nil {
 		t.Fatal(err)
 	}
 	want := 1

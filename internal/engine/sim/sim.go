@@ -1,5 +1,5 @@
 // Package sim is an engine without machines: a virtual fleet on a clock. Tests,
-// simulations and a trial without root use it. What an attempt does is read from
+// simulations and a trial without root use it. What a step does is read from
 // its command, see Script. Faults are made by the methods of Fleet.
 //
 // The Fleet is the machines; an engine got from Connect is one server's connection
@@ -31,7 +31,7 @@ type Config struct {
 	// OtherImages, if set, stands for every reference that isn't in Images: size,
 	// time of a pull and user are its own. Without it other references are unknown.
 	OtherImages *Image
-	// Behaviour says what an attempt does; nil means Script.
+	// Behaviour says what a step does; nil means Script.
 	Behaviour func(engine.Allocation) Program
 }
 
@@ -60,8 +60,8 @@ type Fleet struct {
 	byName   map[string]*node
 	byUUID   map[string]*engine.Device
 	images   map[string]*Image
-	attempts map[engine.AttemptID]*attempt // removed ones too
-	started  int64                         // attempts started so far
+	steps    map[engine.StepID]*step // of removed attempts too
+	started  int64                   // steps started so far
 	watchers []*watcher
 	faults   faults
 }
@@ -82,7 +82,7 @@ func NewFleet(cfg Config) (*Fleet, error) {
 		images:    make(map[string]*Image),
 		byName:    make(map[string]*node),
 		byUUID:    make(map[string]*engine.Device),
-		attempts:  make(map[engine.AttemptID]*attempt),
+		steps:     make(map[engine.StepID]*step),
 	}
 	if f.clock == nil {
 		return nil, errors.New("sim: no clock")
@@ -117,7 +117,7 @@ func (f *Fleet) ConnectAs(instance string) engine.Engine {
 	return &conn{fleet: f, instance: instance, closed: make(chan struct{})}
 }
 
-// Running returns the allocations whose program runs now, by the order of their
+// Running returns the allocations whose primary runs now, by the order of their
 // starts: what really is in use, whatever a server believes.
 func (f *Fleet) Running() []engine.Allocation {
 	f.mu.Lock()
@@ -125,20 +125,20 @@ func (f *Fleet) Running() []engine.Allocation {
 	var running []engine.Allocation
 	for _, a := range f.ordered() {
 		f.settle(a)
-		if a.phase == engine.PhaseRunning {
+		if a.n == engine.PrimaryStep && a.phase == engine.PhaseRunning {
 			running = append(running, a.Allocation)
 		}
 	}
 	return running
 }
 
-// ordered returns all attempts by the order of their starts. f.mu is held.
-func (f *Fleet) ordered() []*attempt {
-	all := make([]*attempt, 0, len(f.attempts))
-	for _, a := range f.attempts {
+// ordered returns all steps by the order of their starts. f.mu is held.
+func (f *Fleet) ordered() []*step {
+	all := make([]*step, 0, len(f.steps))
+	for _, a := range f.steps {
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b *attempt) int { return int(a.seq - b.seq) })
+	slices.SortFunc(all, func(a, b *step) int { return int(a.seq - b.seq) })
 	return all
 }
 

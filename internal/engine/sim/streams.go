@@ -11,16 +11,16 @@ import (
 )
 
 // Logs implements engine.Engine.
-func (c *conn) Logs(ctx context.Context, id engine.AttemptID, opts engine.LogOptions, w engine.LogWriter) error {
+func (c *conn) Logs(ctx context.Context, id engine.StepID, opts engine.LogOptions, w engine.LogWriter) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
 	f := c.fleet
 	f.mu.Lock()
-	a := c.attempt(id)
+	a := c.step(id)
 	if a == nil {
 		f.mu.Unlock()
-		return &engine.NotFoundError{Attempt: id}
+		return &engine.NotFoundError{Attempt: id.Attempt}
 	}
 	from := a.selectLog(opts)
 	f.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *conn) Logs(ctx context.Context, id engine.AttemptID, opts engine.LogOpt
 }
 
 // selectLog returns where in the log the selection begins.
-func (a *attempt) selectLog(opts engine.LogOptions) int {
+func (a *step) selectLog(opts engine.LogOptions) int {
 	from := slices.IndexFunc(a.log, func(e logEntry) bool { return !e.at.Before(opts.Since) })
 	if from < 0 {
 		from = len(a.log)
@@ -74,18 +74,18 @@ func (c *conn) await(ctx context.Context, changed <-chan struct{}) error {
 	return c.reachable()
 }
 
-// Exec implements engine.Engine. The command is read as Script reads a primary's.
-// It is killed when the primary ends.
-func (c *conn) Exec(ctx context.Context, id engine.AttemptID, req engine.ExecRequest) (int, error) {
+// Exec implements engine.Engine. The command is read as Script reads a step's.
+// It is killed when the step ends.
+func (c *conn) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequest) (int, error) {
 	if err := c.enter(ctx); err != nil {
 		return 0, err
 	}
 	f := c.fleet
 	f.mu.Lock()
-	a := c.attempt(id)
+	a := c.step(id)
 	if a == nil || a.removed {
 		f.mu.Unlock()
-		return 0, &engine.NotFoundError{Attempt: id}
+		return 0, &engine.NotFoundError{Attempt: id.Attempt}
 	}
 	f.settle(a)
 	phase, err := a.phase, f.contact(a)
@@ -94,12 +94,12 @@ func (c *conn) Exec(ctx context.Context, id engine.AttemptID, req engine.ExecReq
 	case err != nil:
 		return 0, err
 	case phase != engine.PhaseRunning:
-		return 0, fmt.Errorf("sim: attempt %s is not running", id)
+		return 0, fmt.Errorf("sim: step %s is not running", id)
 	}
 	return c.runExec(ctx, a, req)
 }
 
-func (c *conn) runExec(ctx context.Context, a *attempt, req engine.ExecRequest) (int, error) {
+func (c *conn) runExec(ctx context.Context, a *step, req engine.ExecRequest) (int, error) {
 	p := parseCommand(req.Command, environment(a.Allocation), a.Workdir)
 	if p.Failure != "" {
 		return 127, write(req.Stderr, p.Failure+"\n")
@@ -132,8 +132,8 @@ func (c *conn) runExec(ctx context.Context, a *attempt, req engine.ExecRequest) 
 	return p.Exit, nil
 }
 
-// until lets d pass, unless the attempt ends before.
-func (c *conn) until(ctx context.Context, a *attempt, d time.Duration) (killed bool, err error) {
+// until lets d pass, unless the step ends before.
+func (c *conn) until(ctx context.Context, a *step, d time.Duration) (killed bool, err error) {
 	timer := c.fleet.clock.NewTimer(d)
 	defer timer.Stop()
 	for {

@@ -36,9 +36,9 @@ func (c *conn) Watch(ctx context.Context) (<-chan engine.Status, error) {
 	return w.events, nil
 }
 
-// publish tells the watchers of an attempt's instance what has become of it.
+// publish tells the watchers of a step's instance what has become of it.
 // f.mu is held.
-func (f *Fleet) publish(a *attempt) {
+func (f *Fleet) publish(a *step) {
 	if f.faults.loseEvents || f.faults.down {
 		return
 	}

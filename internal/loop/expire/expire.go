@@ -1,6 +1,7 @@
-// Package expire moves running jobs along their clocks: the user's signal ahead
-// of the limit, SIGTERM at it, SIGKILL after the grace. While the wall clock has
-// jumped it does nothing.
+// Package expire moves jobs along their clocks: those that waited for a time into the
+// queue, and to their end those that can't start any more; running ones by the user's
+// signal ahead of the limit, SIGTERM at it, SIGKILL after the grace. While the wall
+// clock has jumped it does nothing.
 package expire
 
 import (
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/world"
 )
 
 // Loop is the loop.
@@ -42,19 +45,34 @@ func (l Loop) pass(ctx context.Context) time.Duration {
 	if !ok {
 		return idle
 	}
-	for _, j := range l.Port.World().Workload.Active.All() {
-		due := j.Due()
-		if due == 0 {
-			continue
-		}
-		if due > now {
+	w := l.Port.World()
+	for j := range w.Workload.Timed() {
+		if due := j.Due(); due > now {
 			next = min(next, due-now)
-			continue
+			break
 		}
-		if _, err := l.Port.Command(ctx, command.JobDue{Job: j.ID}); err != nil && ctx.Err() == nil {
-			l.Log.Warn("could not expire a job, will try again", "job", int64(j.ID), "error", err)
-			next = min(next, int64(time.Second))
+		l.due(ctx, j.ID, &next)
+	}
+	for _, s := range w.Workload.Steps.All() {
+		switch due := s.Due(); {
+		case due == 0:
+		case due > now:
+			next = min(next, due-now)
+		default:
+			l.do(ctx, command.StepDue{Job: s.Job, N: s.N}, s.Job, &next)
 		}
 	}
 	return time.Duration(next)
+}
+
+// due has a job's next step taken; one that can't be recorded is tried again soon.
+func (l Loop) due(ctx context.Context, k id.Job, next *int64) {
+	l.do(ctx, command.JobDue{Job: k}, k, next)
+}
+
+func (l Loop) do(ctx context.Context, cmd world.Command, k id.Job, next *int64) {
+	if _, err := l.Port.Command(ctx, cmd); err != nil && ctx.Err() == nil {
+		l.Log.Warn("could not expire a job, will try again", "job", int64(k), "error", err)
+		*next = min(*next, int64(time.Second))
+	}
 }

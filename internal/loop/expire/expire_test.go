@@ -96,6 +96,36 @@ func TestPausesWhileTheClockHasJumped(t *testing.T) {
 	})
 }
 
+// A job with a begin time joins the queue then, one that can't end by its deadline
+// any more ends: whatever else is or isn't due.
+func TestWaitingJobs(t *testing.T) {
+	watched(t, func(p *looptest.Port, running id.Job) {
+		later, doomed := looptest.Spec(), looptest.Spec()
+		later.Begin = time.Now().Add(30 * time.Minute).UnixNano()
+		doomed.Deadline = time.Now().Add(90 * time.Minute).UnixNano() // of an hour
+		k, d := p.Submit(t, later), p.Submit(t, doomed)
+		for _, step := range []struct {
+			after         time.Duration
+			later, doomed workload.JobState
+		}{
+			{30*time.Minute - time.Millisecond, workload.Held, workload.Queued},
+			{time.Millisecond, workload.Queued, workload.Queued},
+			{time.Millisecond, workload.Queued, workload.Ended},
+		} {
+			pass(step.after)
+			if a, b := p.Job(k).State, p.Job(d).State; a != step.later || b != step.doomed {
+				t.Errorf("after %v more: %s and %s, want %s and %s", step.after, a, b, step.later, step.doomed)
+			}
+		}
+		if got := p.Job(k).Since(); got != later.Begin {
+			t.Errorf("it waits since %d, want %d", got, later.Begin)
+		}
+		if n := len(p.Done("job.due")); n != 2 {
+			t.Errorf("%d steps", n)
+		}
+	})
+}
+
 // A step that can't be recorded is tried again, a second later.
 func TestTriesAgain(t *testing.T) {
 	watched(t, func(p *looptest.Port, k id.Job) {
@@ -105,6 +135,28 @@ func TestTriesAgain(t *testing.T) {
 		pass(time.Second)
 		if got := stage(p, k); got != "signaled" {
 			t.Errorf("%s", got)
+		}
+	})
+}
+
+// A step has a clock of its own beside its job's.
+func TestStepsExpire(t *testing.T) {
+	watched(t, func(p *looptest.Port, k id.Job) {
+		n := p.Do(t, command.StepAdd{Job: k, Spec: workload.StepSpec{Time: 60e9, Grace: 5e9}}).(*workload.Step).N
+		p.Do(t, command.StepStart{Job: k, N: n})
+		p.Do(t, command.StepObserved{Job: k, N: n, Attempt: 1, Running: true, Started: time.Now().UnixNano()})
+		for _, at := range []struct {
+			after time.Duration
+			state workload.JobState
+			kill  bool
+		}{{time.Minute - time.Millisecond, workload.Running, false}, {time.Millisecond, workload.Stopping, false}, {5 * time.Second, workload.Stopping, true}} {
+			pass(at.after)
+			if s, _ := p.World().Workload.Step(k, n); s.State != at.state || s.Kill != at.kill {
+				t.Errorf("after %v more: %s, killed %v", at.after, s.State, s.Kill)
+			}
+		}
+		if got := stage(p, k); got != "runs" {
+			t.Errorf("its job: %s", got)
 		}
 	})
 }

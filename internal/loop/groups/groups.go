@@ -42,7 +42,7 @@ func (l Loop) Run(ctx context.Context) { loop.Every(ctx, l.Log, "groups", l.Peri
 func (l Loop) Once(ctx context.Context) error {
 	w := l.Port.World()
 	for _, a := range w.Tenancy.Accounts.All() {
-		if a.Group == "" || a.Closed {
+		if a.Group == "" || a.Closed || a.Retired != 0 {
 			continue
 		}
 		if err := l.follow(ctx, w, a); err != nil {
@@ -50,7 +50,7 @@ func (l Loop) Once(ctx context.Context) error {
 		}
 	}
 	for _, u := range w.Tenancy.Users.All() {
-		if u.UID < 0 {
+		if u.UID < 0 || u.Retired != 0 {
 			continue
 		}
 		warning, err := l.People.Warning(ctx, u.Name, u.UID)
@@ -113,7 +113,7 @@ func (l Loop) join(ctx context.Context, w *world.World, a tenancy.Account, name 
 // create makes a Croft user of a Unix user. One that can't be is left out.
 func (l Loop) create(ctx context.Context, name string) error {
 	uid, ok, err := l.People.UID(ctx, name)
-	if err != nil || !ok {
+	if err != nil || !ok || l.Port.World().Tenancy.Left(name, uid) {
 		return err
 	}
 	if _, err = l.Port.Command(ctx, command.UserPut{Create: true, Name: name, UID: &uid}); err != nil {

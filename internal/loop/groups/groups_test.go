@@ -99,6 +99,33 @@ func TestFollowsAGroup(t *testing.T) {
 	})
 }
 
+// Who was retired doesn't come back by still being in the group, until an admin says
+// so; somebody else with the name does.
+func TestRetiredStayAway(t *testing.T) {
+	inBench(t, func(b *bench) {
+		b.dir.uids["ben"], b.dir.groups["nlp-lab"] = 1001, []string{"ben"}
+		for _, step := range []struct {
+			name string
+			do   func()
+			want map[string]string
+		}{
+			{"joins", func() {}, map[string]string{"ada": "member", "ben": "member+"}},
+			{"retired", func() { b.port.Do(t, command.UserRetire{Name: "ben"}) }, map[string]string{"ada": "member"}},
+			{"another ben", func() { b.dir.uids["ben"] = 1002 }, map[string]string{"ada": "member", "ben": "member+"}},
+			{"retired too", func() { b.port.Do(t, command.UserRetire{Name: "ben"}) }, map[string]string{"ada": "member"}},
+			{"by an admin", func() { b.port.Do(t, command.UserPut{Create: true, Name: "ben"}) }, map[string]string{"ada": "member", "ben": "member+"}},
+		} {
+			step.do()
+			if err := b.once(); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			if diff := cmp.Diff(step.want, b.members()); diff != "" {
+				t.Errorf("%s (-want +got)\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
 // A directory that doesn't answer changes nothing.
 func TestSilenceChangesNothing(t *testing.T) {
 	inBench(t, func(b *bench) {

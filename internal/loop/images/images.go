@@ -4,6 +4,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
 )
 
 // Engine is the part of an engine that images come from.
@@ -32,6 +34,7 @@ type Config struct {
 	Parallel int
 	Retry    time.Duration
 	Patience time.Duration
+	Ready    func() // called whenever an image has become ready; nil: nobody cares
 	Log      *slog.Logger
 }
 
@@ -45,11 +48,24 @@ type Store struct {
 	known map[key]*entry
 }
 
+// What a job may say of pulling.
+const (
+	pullMissing = "missing"
+	pullAlways  = "always"
+	pullNever   = "never"
+)
+
 // key is what jobs share: a reference and what they say of pulling it, so that
 // one that says never fails no other. With pull=always it is one job's.
 type key struct {
 	ref, pull string
-	job       id.Job
+	asker
+}
+
+// asker is a job, or a further step of one.
+type asker struct {
+	job  id.Job
+	step int32 // 0: the job
 }
 
 type entry struct {
@@ -59,7 +75,8 @@ type entry struct {
 	progress engine.Progress
 	pulling  bool
 	note     string
-	jobs     map[id.Job]bool
+	askers   map[asker]bool
+	wanted   bool // before any job asks
 }
 
 // New returns a store that knows nothing yet.
@@ -70,10 +87,12 @@ func New(cfg Config) *Store {
 // Ready has an element whenever an image has become ready.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
-func keyOf(j *workload.Job) key {
-	k := key{ref: j.Spec.Image, pull: j.Spec.Pull}
-	if k.pull == "always" {
-		k.job = j.ID
+func keyOf(j *workload.Job) key { return keyFor(j.Spec.Image, j.Spec.Pull, asker{job: j.Whole()}) }
+
+func keyFor(ref, pull string, by asker) key {
+	k := key{ref: ref, pull: pull}
+	if pull == pullAlways {
+		k.asker = by
 	}
 	return k
 }
@@ -81,23 +100,74 @@ func keyOf(j *workload.Job) key {
 // Have returns the digest of j's image if it is known to be there. If it isn't,
 // it begins to look for it, and to fetch it.
 func (s *Store) Have(ctx context.Context, j *workload.Job) (digest string, ok bool) {
+	return s.have(ctx, keyOf(j), asker{job: j.Whole()})
+}
+
+// HaveStep is Have for a further step of a job.
+func (s *Store) HaveStep(ctx context.Context, step *workload.Step) (digest string, ok bool) {
+	k, by := keyOfStep(step)
+	return s.have(ctx, k, by)
+}
+
+func keyOfStep(s *workload.Step) (key, asker) {
+	by := asker{s.Job, s.N}
+	return keyFor(s.Spec.Image, s.Spec.Pull, by), by
+}
+
+func (s *Store) have(ctx context.Context, k key, by asker) (digest string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keyOf(j)
-	e := s.known[k]
-	if e == nil {
-		e = &entry{jobs: map[id.Job]bool{}}
-		s.known[k] = e
-	}
+	e := s.entry(k)
 	if e.id != "" {
 		return e.id, true
 	}
-	e.jobs[j.ID] = true
+	e.askers[by] = true
+	s.begin(ctx, k, e)
+	return "", false
+}
+
+// Want fetches an image before any job asks for it. One that can't be had is tried
+// again at later calls.
+func (s *Store) Want(ctx context.Context, ref string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{ref: ref, pull: pullMissing}
+	e := s.entry(k)
+	if e.wanted = true; e.id == "" {
+		s.begin(ctx, k, e)
+	}
+}
+
+// Coming says how far an image is that was wanted: "ready", "pulling 40%", what is in
+// the way, or "" for one that nobody wanted.
+func (s *Store) Coming(ref string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e := s.known[key{ref: ref, pull: pullMissing}]; {
+	case e == nil:
+		return ""
+	case e.id != "":
+		return "ready"
+	default:
+		return cmp.Or(e.coming(), "looking for it")
+	}
+}
+
+func (s *Store) entry(k key) *entry {
+	e := s.known[k]
+	if e == nil {
+		e = &entry{askers: map[asker]bool{}}
+		s.known[k] = e
+	}
+	return e
+}
+
+// begin looks for an image, and fetches it, unless that is under way or was just tried.
+func (s *Store) begin(ctx context.Context, k key, e *entry) {
 	if !e.busy && !time.Now().Before(e.retry) {
 		e.busy = true
-		go s.fetch(ctx, k, e, j.Spec.Pull)
+		go s.fetch(ctx, k, e)
 	}
-	return "", false
 }
 
 // Still asks the engine whether an image that Have returned is still there; if it
@@ -113,25 +183,49 @@ func (s *Store) Still(ctx context.Context, j *workload.Job) bool {
 }
 
 // Forget drops what is only known for a job that started or ended.
-func (s *Store) Forget(j id.Job) {
+func (s *Store) Forget(j id.Job) { s.forget(func(by asker) bool { return by == asker{job: j} }) }
+
+// ForgetStep drops what is only known for a step that started or ended.
+func (s *Store) ForgetStep(j id.Job, n int32) {
+	s.forget(func(by asker) bool { return by == asker{j, n} })
+}
+
+func (s *Store) forget(whom func(asker) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, e := range s.known {
-		delete(e.jobs, j)
-		if k.job == j && !e.busy {
+		for by := range e.askers {
+			if whom(by) {
+				delete(e.askers, by)
+			}
+		}
+		if k.pull == pullAlways && whom(k.asker) && !e.busy {
 			delete(s.known, k)
 		}
 	}
 }
 
 // Progress says how far the pull for a waiting job is, "" when there is none.
-func (s *Store) Progress(j *workload.Job) string {
+func (s *Store) Progress(j *workload.Job) string { return s.progressOf(keyOf(j)) }
+
+// StepProgress is Progress for a further step of a job.
+func (s *Store) StepProgress(step *workload.Step) string {
+	k, _ := keyOfStep(step)
+	return s.progressOf(k)
+}
+
+func (s *Store) progressOf(k key) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.known[keyOf(j)]
+	if e := s.known[k]; e != nil && e.id == "" {
+		return e.coming()
+	}
+	return ""
+}
+
+// coming says how far an image is that isn't there.
+func (e *entry) coming() string {
 	switch {
-	case e == nil || e.id != "":
-		return ""
 	case e.pulling && e.progress.Total > 0:
 		return fmt.Sprintf("pulling %d%%", min(100*e.progress.Done/e.progress.Total, 100))
 	case e.pulling:
@@ -140,27 +234,30 @@ func (s *Store) Progress(j *workload.Job) string {
 	return e.note
 }
 
-func (s *Store) fetch(ctx context.Context, k key, e *entry, policy string) {
-	img, err := s.get(ctx, k, e, policy)
+func (s *Store) fetch(ctx context.Context, k key, e *entry) {
+	img, err := s.get(ctx, k, e)
 	s.mu.Lock()
 	e.busy, e.pulling = false, false
-	var failed []id.Job
+	var failed []asker
 	var perr *engine.PullError
 	switch {
 	case err == nil:
 		e.id, e.note = img.ID, ""
 	case errors.As(err, &perr):
-		for j := range e.jobs {
-			failed = append(failed, j)
+		for by := range e.askers {
+			failed = append(failed, by)
 		}
-		delete(s.known, k)
+		e.askers = map[asker]bool{}
+		if e.retry, e.note = time.Now().Add(s.cfg.Retry), perr.Message; !e.wanted {
+			delete(s.known, k)
+		}
 	default:
 		e.retry, e.note = time.Now().Add(s.cfg.Retry), "image: the runtime or the registry doesn't answer, trying again"
 		time.AfterFunc(s.cfg.Retry, s.signal)
 	}
 	s.mu.Unlock()
-	for _, j := range failed {
-		s.fail(ctx, j, k.ref, perr)
+	for _, by := range failed {
+		s.fail(ctx, by, k.ref, perr)
 	}
 	s.signal()
 }
@@ -170,15 +267,18 @@ func (s *Store) signal() {
 	case s.ready <- struct{}{}:
 	default:
 	}
+	if s.cfg.Ready != nil {
+		s.cfg.Ready()
+	}
 }
 
-func (s *Store) get(ctx context.Context, k key, e *entry, policy string) (engine.Image, error) {
-	if policy != "always" {
+func (s *Store) get(ctx context.Context, k key, e *entry) (engine.Image, error) {
+	if k.pull != pullAlways {
 		img, ok, err := s.cfg.Engine.Image(ctx, k.ref)
 		if err != nil || ok {
 			return img, err
 		}
-		if policy == "never" {
+		if k.pull == pullNever {
 			return img, &engine.PullError{Ref: k.ref, NotFound: true, Message: "it isn't on this machine and the job says pull: never"}
 		}
 	}
@@ -201,9 +301,14 @@ func (s *Store) get(ctx context.Context, k key, e *entry, policy string) (engine
 	})
 }
 
-// fail ends a waiting job whose image can't be had.
-func (s *Store) fail(ctx context.Context, j id.Job, ref string, err *engine.PullError) {
-	if _, cerr := s.cfg.Port.Command(ctx, command.JobFail{Job: j, Message: "image " + ref + ": " + err.Message}); cerr != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("could not record that an image can't be had", "job", int64(j), "error", cerr)
+// fail ends a waiting job or step whose image can't be had.
+func (s *Store) fail(ctx context.Context, by asker, ref string, err *engine.PullError) {
+	message := "image " + ref + ": " + err.Message
+	cmd := world.Command(command.JobFail{Job: by.job, Message: message})
+	if by.step != 0 {
+		cmd = command.StepFail{Job: by.job, N: by.step, Message: message}
+	}
+	if _, cerr := s.cfg.Port.Command(ctx, cmd); cerr != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("could not record that an image can't be had", "job", int64(by.job), "step", by.step, "error", cerr)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/images"
 	"croft.dev/croft/internal/loop/looptest"
+	"croft.dev/croft/internal/workload"
 )
 
 // counting notes the pulls and lets images be collected.
@@ -131,6 +132,45 @@ func TestFailedPullFailsAllThatWait(t *testing.T) {
 		}
 		if m := b.port.Job(one).Message; m != "image none:1: no such image" {
 			t.Errorf("says %q", m)
+		}
+	})
+}
+
+// An image may be wanted before a job asks for it. One that can't be had ends the jobs
+// that ask for it and is looked for again, as it may be pushed in time.
+func TestWanted(t *testing.T) {
+	inBench(t, func(b *bench) {
+		want := func(ref, coming string) {
+			b.Helper()
+			b.store.Want(context.Background(), ref)
+			synctest.Wait()
+			if got := b.store.Coming(ref); got != coming {
+				b.Errorf("%s is %q, want %q", ref, got, coming)
+			}
+		}
+		if got := b.store.Coming("far:1"); got != "" {
+			t.Errorf("nobody wanted it: %q", got)
+		}
+		want("far:1", "pulling")
+		pass(5500 * time.Millisecond)
+		want("far:1", "pulling 50%")
+		pass(5 * time.Second)
+		want("far:1", "ready")
+		if !b.have(b.wait("far:1", "missing")) {
+			t.Error("it is ready and a job has to wait")
+		}
+		want("none:1", "no such image")
+		j := b.wait("none:1", "missing")
+		b.have(j)
+		pass(10 * time.Second)
+		b.have(j)
+		pass(time.Second)
+		if got := b.port.Job(j).State; got != workload.Ended {
+			t.Errorf("a job that asks for it is %s", got)
+		}
+		want("none:1", "no such image")
+		if diff := cmp.Diff([]string{"far:1", "none:1", "none:1"}, b.engine.pulls); diff != "" {
+			t.Errorf("pulls (-want +got)\n%s", diff)
 		}
 	})
 }

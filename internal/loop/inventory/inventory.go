@@ -2,6 +2,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -22,6 +23,8 @@ type Loop struct {
 	Port   loop.Port
 	Engine Engine
 	Period time.Duration
+	// Memory is that of each device of a model, in bytes, where the engine doesn't know it.
+	Memory map[string]int64
 	Log    *slog.Logger
 }
 
@@ -34,12 +37,13 @@ func (l Loop) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Port.Command(ctx, Observed(inv))
+	_, err = l.Port.Command(ctx, Observed(inv, l.Memory))
 	return err
 }
 
-// Observed is the command that reports an inventory.
-func Observed(inv engine.Inventory) command.InventoryObserved {
+// Observed is the command that reports an inventory. memory is that of a model's devices,
+// in bytes, where the engine doesn't know it.
+func Observed(inv engine.Inventory, memory map[string]int64) command.InventoryObserved {
 	var cmd command.InventoryObserved
 	for _, n := range inv.Nodes {
 		cmd.Nodes = append(cmd.Nodes, placement.Node{
@@ -48,7 +52,8 @@ func Observed(inv engine.Inventory) command.InventoryObserved {
 	}
 	for _, d := range inv.Devices {
 		row := placement.Device{
-			UUID: d.UUID, Node: d.Node, Index: d.Index, Name: d.Name, Model: d.Model, CDI: d.CDI, Healthy: d.Healthy, Reason: d.Reason,
+			UUID: d.UUID, Node: d.Node, Index: d.Index, Name: d.Name, Model: d.Model, Memory: cmp.Or(d.Memory, memory[d.Model]), CDI: d.CDI,
+			Healthy: d.Healthy, Reason: d.Reason,
 		}
 		for _, p := range d.Foreign {
 			row.Foreign = append(row.Foreign, placement.Process{PID: p.PID, User: p.User, Command: p.Command})

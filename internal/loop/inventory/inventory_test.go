@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,7 @@ func TestOnlyChangesAreRecorded(t *testing.T) {
 			}
 			<-time.After(11 * time.Second)
 			synctest.Wait()
-			tile, _ := p.World().Ledger.Tiles.Get("SIM-0")
+			tile := p.World().Ledger.OpenTiles("SIM-0")[0]
 			if n := len(p.Done("node.observed")); n != step.rows || tile.Cause != step.tile {
 				t.Errorf("%s: %d rows, the device is %s; want %d, %s", step.name, n, tile.Cause, step.rows, step.tile)
 			}
@@ -50,4 +51,18 @@ func TestOnlyChangesAreRecorded(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// The configuration says how much memory a model's devices have that don't say it.
+func TestMemoryIsFilledIn(t *testing.T) {
+	inv := engine.Inventory{Devices: []engine.Device{
+		{UUID: "a", Model: "a100", Memory: 80 << 30}, {UUID: "b", Model: "b200"}, {UUID: "c", Model: "c1"},
+	}}
+	var got []int64
+	for _, d := range inventory.Observed(inv, map[string]int64{"a100": 40 << 30, "b200": 180 << 30}).Devices {
+		got = append(got, d.Memory)
+	}
+	if want := []int64{80 << 30, 180 << 30, 0}; !slices.Equal(got, want) {
+		t.Errorf("memory %v, want %v", got, want)
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/loop/inventory"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -37,6 +38,7 @@ type Port struct {
 	fail    map[string]error
 	jumped  bool
 	ended   map[id.Job]*workload.Job
+	steps   map[[2]int64]*workload.Step // that have ended
 }
 
 var _ loop.Port = (*Port)(nil)
@@ -45,7 +47,7 @@ var _ loop.Port = (*Port)(nil)
 // account nlp and no billing.
 func New(t testing.TB, fleet *sim.Fleet) *Port {
 	t.Helper()
-	p := &Port{world: world.New(), changed: make(chan struct{}), fail: map[string]error{}, ended: map[id.Job]*workload.Job{}}
+	p := &Port{world: world.New(), changed: make(chan struct{}), fail: map[string]error{}, ended: map[id.Job]*workload.Job{}, steps: map[[2]int64]*workload.Step{}}
 	billing := "off"
 	p.Do(t, command.SitePut{
 		Site:       world.Site{Instance: Instance, PlanDepth: 10, MountRoots: []string{"/data"}, DefCPU: 1000, DefMem: 1 << 30, DefWall: int64(time.Hour)},
@@ -59,7 +61,7 @@ func New(t testing.TB, fleet *sim.Fleet) *Port {
 	if err != nil {
 		t.Fatalf("inventory: %v", err)
 	}
-	p.Do(t, inventory.Observed(inv))
+	p.Do(t, inventory.Observed(inv, nil))
 	return p
 }
 
@@ -73,7 +75,7 @@ func NewFleet(t testing.TB) *sim.Fleet {
 		Images: []sim.Image{{Ref: "train:1", Size: 1 << 20, Present: true}, {Ref: "far:1", Size: 1000, PullTime: 10 * time.Second}},
 	}
 	for i := range 4 {
-		cfg.Devices = append(cfg.Devices, engine.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Healthy: true})
+		cfg.Devices = append(cfg.Devices, engine.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: 80 << 30, Healthy: true})
 	}
 	f, err := sim.NewFleet(cfg)
 	if err != nil {
@@ -144,6 +146,9 @@ func (p *Port) As(who access.Principal, cmd world.Command) (any, error) {
 			if set, ok := c.(workload.JobSet); ok && set.Row.State == workload.Ended {
 				p.ended[set.Row.ID] = set.Row
 			}
+			if set, ok := c.(workload.StepSet); ok && set.Row.State == workload.Ended {
+				p.steps[[2]int64{int64(set.Row.Job), int64(set.Row.N)}] = set.Row
+			}
 		}
 		close(p.changed)
 		p.changed = make(chan struct{})
@@ -162,6 +167,32 @@ func (p *Port) Do(t testing.TB, cmd world.Command) any {
 		t.Fatalf("%s: %v", cmd.Kind(), err)
 	}
 	return got
+}
+
+// Step returns a step that has ended.
+func (p *Port) Step(job id.Job, n int32) *workload.Step {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.steps[[2]int64{int64(job), int64(n)}]; s != nil {
+		return s
+	}
+	return &workload.Step{}
+}
+
+// Settle changes settings of the site.
+func (p *Port) Settle(change func(*world.Site)) {
+	site := p.World().Site
+	change(&site)
+	p.Put(world.SiteSet{Row: site})
+}
+
+// Put puts rows as they are, whatever any command would say.
+func (p *Port) Put(changes ...world.Change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.world.Copy()
+	next.Fold(changes)
+	p.world = next
 }
 
 // Done returns the commands of a kind that changed something, in order.
@@ -189,7 +220,7 @@ func (p *Port) Ada() access.Principal {
 func Spec(words ...string) workload.Spec {
 	return workload.Spec{
 		Name: "job", Kind: workload.KindContainer, Image: "train:1", Command: append([]string{"sim"}, words...),
-		GPU: 1, CPU: 1000, Mem: 1 << 30, Time: int64(time.Hour), Pull: "missing",
+		GPU: quantity.Device, CPU: 1000, Mem: 1 << 30, Time: int64(time.Hour), Pull: "missing",
 	}
 }
 

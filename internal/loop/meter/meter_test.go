@@ -76,7 +76,7 @@ func TestTilesMoveByTimeAlone(t *testing.T) {
 		begins := time.Now().Add(10 * time.Minute)
 		p.Do(t, command.MaintenancePut{Node: "*", From: begins.UnixNano(), To: begins.Add(time.Hour).UnixNano()})
 		cause := func() ledger.Cause {
-			tile, _ := p.World().Ledger.Tiles.Get("SIM-0")
+			tile := p.World().Ledger.OpenTiles("SIM-0")[0]
 			return tile.Cause
 		}
 		for _, step := range []struct {

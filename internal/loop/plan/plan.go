@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/command"
-	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
@@ -82,8 +83,8 @@ func (p *Planner) Pass(ctx context.Context) error {
 		return nil
 	}
 	view := w.View(now)
-	limited := w.Limits.Copy() // counts what this pass starts
-	view.Limits = &limited
+	limited, queues := w.Limits.Copy(), w.Queues.Copy() // count what this pass starts
+	view.Limits, view.Queues = &limited, &queues
 	in := placement.PlanInput{
 		State: &w.Placement, Now: view.Now, Depth: p.cfg.Depth, Budget: p.cfg.Budget, Margin: admission.StartMargin,
 		Standing: p.standing,
@@ -92,8 +93,14 @@ func (p *Planner) Pass(ctx context.Context) error {
 			if _, ok := p.cfg.Images.Have(ctx, j); !ok {
 				return false
 			}
-			limited.Count(limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition},
-				limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Models: spot.Models(), Running: 1}, +1)
+			who, ask := world.WhoOf(j), world.AskOf(j)
+			ask.Models, ask.Now = spot.Models(), view.Now
+			ask.GPU = catalog.Counted(ask.Models)
+			limited.Count(who, ask.Demand, +1)
+			queues.Count(who.Path, who.Partition, ask.Demand, +1)
+			for _, c := range limited.Reserve(who, ask) {
+				limited.Fold(c)
+			}
 			return true
 		},
 		Yields: func(j *workload.Job) placement.Yields {
@@ -104,10 +111,19 @@ func (p *Planner) Pass(ctx context.Context) error {
 		},
 	}
 	order := view.Order()
-	for name, part := range w.Catalog.Partitions.All() {
+	lane := func(part catalog.Partition, r id.Reservation) {
+		queue := workload.QueueOf(part.Name, r)
 		in.Lanes = append(in.Lanes, placement.Lane{
-			Partition: part, Queue: w.Workload.Queue(order, name), Claims: w.Workload.Claims(name),
+			Partition: part, In: r, Queue: w.Workload.Queue(order, queue), Claims: w.Workload.Claims(queue),
 		})
+	}
+	for _, part := range w.Catalog.Partitions.All() {
+		lane(part, 0)
+	}
+	for _, r := range w.Placement.Reservations.All() {
+		if part, ok := w.Catalog.Partition(r.Partition); ok && w.Workload.Length(workload.QueueOf(part.Name, r.ID)) > 0 {
+			lane(part, r.ID)
+		}
 	}
 	begun := time.Now()
 	planned := placement.Plan(in)
@@ -125,15 +141,40 @@ func (p *Planner) Pass(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.recall(ctx, w, view, order); err != nil {
+		return err
+	}
 	return p.promise(ctx, w, planned.Promises)
+}
+
+// recall has jobs stopped for one that waits, within its guarantee, for a bound that others
+// have reached by borrowing. It is done for one in a pass: the next sees what is left.
+func (p *Planner) recall(ctx context.Context, w *world.World, view admission.View, order workload.Order) error {
+	for name := range w.Catalog.Partitions.All() {
+		if len(w.Queues.Resources(name)) == 0 {
+			continue
+		}
+		looks := 0
+		for j := range w.Workload.Queue(order, name) {
+			if looks++; looks > p.cfg.Depth {
+				break
+			}
+			victims := view.Recall(j)
+			if _, ok := p.cfg.Images.Have(ctx, j); ok && len(victims) > 0 {
+				return p.preempt(ctx, placement.Preemption{Job: j.ID, Victims: victims})
+			}
+		}
+	}
+	return nil
 }
 
 // preempt stops a set of jobs for another, one by one: where only some of it is
 // carried out, the next pass looks what else it takes.
 func (p *Planner) preempt(ctx context.Context, pre placement.Preemption) error {
+	waiting, _, _ := pre.Job.Array()
 	for i, k := range pre.Victims {
 		with := slices.Delete(slices.Clone(pre.Victims), i, i+1)
-		if _, err := p.cfg.Port.Command(ctx, command.JobPreempt{Job: k, For: pre.Job, Node: pre.Node, With: with}); err != nil {
+		if _, err := p.cfg.Port.Command(ctx, command.JobPreempt{Job: k, For: waiting, Node: pre.Node, With: with}); err != nil {
 			return err
 		}
 	}
@@ -146,7 +187,8 @@ func (p *Planner) start(ctx context.Context, s placement.Start) error {
 	if !ok || !p.cfg.Images.Still(ctx, j) {
 		return nil
 	}
-	_, err := p.cfg.Port.Command(ctx, command.JobStart{Job: j.ID, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs()})
+	row, index, _ := j.ID.Array() // one that runs again has a row of its own
+	_, err := p.cfg.Port.Command(ctx, command.JobStart{Job: row, Element: index, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs()})
 	return err
 }
 
@@ -156,13 +198,16 @@ const slack = int64(time.Second)
 // promise records the starts that are new or have moved.
 func (p *Planner) promise(ctx context.Context, w *world.World, promises []placement.Promise) error {
 	var cmd command.PromisesMade
+	seen := map[id.Job]bool{} // of an array only the first element's is kept
 	for _, pr := range promises {
-		j, ok := w.Workload.Jobs.Get(pr.Job)
-		if !ok {
+		k, _, _ := pr.Job.Array()
+		j, ok := w.Workload.Jobs.Get(k)
+		if !ok || seen[k] {
 			continue
 		}
+		seen[k] = true
 		if d := j.Promise - pr.At; j.Promise == 0 || d > slack || d < -slack {
-			cmd.Promises = append(cmd.Promises, command.Promised{Job: pr.Job, At: pr.At})
+			cmd.Promises = append(cmd.Promises, command.Promised{Job: k, At: pr.At})
 		}
 	}
 	if len(cmd.Promises) == 0 {

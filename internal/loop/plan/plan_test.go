@@ -46,7 +46,7 @@ func inBench(t *testing.T, f func(b *bench)) {
 
 func (b *bench) submit(gpu int64, edit ...func(*workload.Spec)) id.Job {
 	spec := looptest.Spec()
-	spec.GPU = gpu
+	spec.GPU = gpu * 1000
 	for _, e := range edit {
 		e(&spec)
 	}
@@ -126,7 +126,7 @@ func TestWaitsForTheImage(t *testing.T) {
 // else.
 func TestLimitsWithinAPass(t *testing.T) {
 	for name, limit := range map[string]command.LimitPut{
-		"on devices": {User: "ada", Resource: "gpu", Max: 2}, "on a model that nobody named": {User: "ada", Resource: "gpu:a100", Max: 2},
+		"on devices": {User: "ada", Resource: "gpu", Max: 2000}, "on a model that nobody named": {User: "ada", Resource: "gpu:a100", Max: 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBench(t, func(b *bench) {
@@ -136,7 +136,7 @@ func TestLimitsWithinAPass(t *testing.T) {
 				one, two := b.submit(2), b.submit(2)
 				ben, _ := b.port.World().Tenancy.User("ben")
 				spec := looptest.Spec()
-				spec.GPU = 2
+				spec.GPU = 2000
 				got, err := b.port.As(b.port.World().Principal(ben.ID, 0, 0), command.Submit{Spec: spec})
 				if err != nil {
 					t.Fatal(err)
@@ -222,5 +222,50 @@ func TestRun(t *testing.T) {
 		b.shelf.missing["far:1"] = false
 		b.pass()
 		b.want(one, two, far)
+	})
+}
+
+// As many elements of an array start in a pass as there is room for, in the order of
+// their indices, and the next have promises; at last it has ended, and nothing is left.
+func TestArrayRunsToItsEnd(t *testing.T) {
+	inBench(t, func(b *bench) {
+		k := b.submit(1, func(s *workload.Spec) {
+			s.Array.Elements = workload.Elements{{First: 0, Last: 49, Step: 1}}
+			s.Array.Most = 6
+		})
+		behind := b.submit(4)
+		var order []int64
+		for range 60 {
+			b.pass()
+			w := b.port.World()
+			running := 0
+			for e := range w.Workload.ElementsOf(k) {
+				order = append(order, e.Index)
+				running++
+				b.port.Do(b.T, command.JobObserved{Job: e.ID, N: 1, Exited: true, Finished: time.Now().UnixNano()})
+			}
+			if running > 4 {
+				b.Fatalf("%d run on four devices", running)
+			}
+			if _, live := w.Workload.Jobs.Get(k); !live {
+				break
+			}
+			if j := b.port.Job(k); j.State == workload.Queued && j.Promise == 0 {
+				b.Fatal("its next element has no promise")
+			}
+			<-time.After(time.Minute)
+		}
+		for i, index := range order {
+			if index != int64(i) {
+				b.Fatalf("started in the order %v", order)
+			}
+		}
+		if j := b.port.Job(k); len(order) != 50 || j.State != workload.Ended || j.Outcome != codes.Completed {
+			b.Fatalf("%d started; %s %s", len(order), j.State, j.Outcome)
+		}
+		b.pass()
+		if j := b.port.Job(behind); j.State != workload.Starting {
+			b.Errorf("the job behind it is %s", j.State)
+		}
 	})
 }

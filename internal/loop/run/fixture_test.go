@@ -23,9 +23,11 @@ type counting struct {
 	mu               sync.Mutex
 	lists            int
 	starts           []engine.Allocation
+	steps            []engine.Step
 	stopped, removed []engine.AttemptID
 	signals          []string
 	hide             map[engine.AttemptID]bool // left out of listings
+	hideStep         engine.StepID             // likewise
 	extra            []engine.Status           // put into them
 }
 
@@ -43,7 +45,7 @@ func (c *counting) List(ctx context.Context) ([]engine.Status, error) {
 	all, err := c.Engine.List(ctx)
 	var out []engine.Status
 	for _, s := range all {
-		if !c.hide[s.Attempt] {
+		if !c.hide[s.Attempt] && s.ID() != c.hideStep {
 			out = append(out, s)
 		}
 	}
@@ -60,7 +62,14 @@ func (c *counting) Start(ctx context.Context, a engine.Allocation) error {
 	return c.Engine.Start(ctx, a)
 }
 
-func (c *counting) Signal(ctx context.Context, a engine.AttemptID, sig string) error {
+func (c *counting) StartStep(ctx context.Context, a engine.Allocation, s engine.Step) error {
+	c.mu.Lock()
+	c.steps = append(c.steps, s)
+	c.mu.Unlock()
+	return c.Engine.StartStep(ctx, a, s)
+}
+
+func (c *counting) Signal(ctx context.Context, a engine.StepID, sig string) error {
 	err := c.Engine.Signal(ctx, a, sig)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,6 +116,7 @@ type bench struct {
 	fleet  *sim.Fleet
 	port   *looptest.Port
 	engine *counting
+	images *pulls
 	runner *run.Runner
 	kill   func()
 }
@@ -115,7 +125,7 @@ type bench struct {
 func inBench(t *testing.T, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, fleet: looptest.NewFleet(t)}
+		b := &bench{T: t, fleet: looptest.NewFleet(t), images: &pulls{forgot: map[int32]bool{}}}
 		b.port = looptest.New(t, b.fleet)
 		b.boot()
 		f(b)
@@ -128,7 +138,7 @@ func (b *bench) boot() {
 	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
 	b.runner = run.New(run.Config{
 		Site: run.Site{Mounts: []engine.Mount{siteMount}},
-		Port: b.port, Engine: b.engine, People: people{}, Paths: paths{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
+		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Paths: paths{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -38,6 +38,7 @@ func (r *Runner) Reconcile(ctx context.Context) {
 	for _, s := range left {
 		r.clean(ctx, w, s)
 	}
+	r.reconcileSteps(ctx, w)
 }
 
 // steer brings one wanted attempt a step nearer to what the world says.
@@ -52,26 +53,26 @@ func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, 
 	switch {
 	case exists && s.Phase == engine.PhaseExited:
 		// observed already, or about to be again
-		r.begin(ctx, a, t, func(ctx context.Context) error { return r.observe(ctx, s) })
+		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.observe(ctx, s) })
 	case j.Attempt.Kill && !t.kill:
-		r.begin(ctx, a, t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
+		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
 	case j.State == workload.Stopping && !t.started && !exists && j.Attempt.Started == 0:
 		// stopped before it began: nothing is there, or Stop finds what is
-		r.begin(ctx, a, t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
+		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
 	case j.State == workload.Stopping && !t.term:
-		r.begin(ctx, a, t, func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, a, j.StopSignal())
+		r.begin(ctx, string(a), t, func(ctx context.Context) error {
+			err := r.cfg.Engine.Signal(ctx, a.Primary(), j.StopSignal())
 			t.term = err == nil
 			return err
 		})
 	case j.Attempt.Signaled && !t.signaled && j.State == workload.Running:
-		r.begin(ctx, a, t, func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, a, j.Spec.Signal.Name)
+		r.begin(ctx, string(a), t, func(ctx context.Context) error {
+			err := r.cfg.Engine.Signal(ctx, a.Primary(), j.Spec.Signal.Name)
 			t.signaled = err == nil
 			return err
 		})
 	case j.State == workload.Starting && !t.started:
-		r.begin(ctx, a, t, func(ctx context.Context) error { return r.start(ctx, w, j, a, t) })
+		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.start(ctx, w, j, a, t) })
 	}
 }
 
@@ -84,9 +85,9 @@ func (r *Runner) task(a engine.AttemptID) *task {
 	return t
 }
 
-// begin runs one engine call for an attempt in the background; one that fails is
+// begin runs one engine call for an attempt or a step in the background; one that fails is
 // tried again after a growing pause. r.mu is held.
-func (r *Runner) begin(ctx context.Context, a engine.AttemptID, t *task, call func(context.Context) error) {
+func (r *Runner) begin(ctx context.Context, of string, t *task, call func(context.Context) error) {
 	t.busy = true
 	go func() {
 		select {
@@ -107,7 +108,7 @@ func (r *Runner) begin(ctx context.Context, a engine.AttemptID, t *task, call fu
 		}
 		r.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("engine call failed, will try again", "attempt", string(a), "error", err)
+			r.cfg.Log.Warn("engine call failed, will try again", "of", of, "error", err)
 		}
 		r.poke()
 	}()
@@ -174,8 +175,8 @@ func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
 	if t.busy || time.Now().Before(t.retry) {
 		return
 	}
-	r.begin(ctx, s.Attempt, t, func(ctx context.Context) error {
-		if s.Phase != engine.PhaseExited {
+	r.begin(ctx, string(s.Attempt), t, func(ctx context.Context) error {
+		if s.Phase != engine.PhaseExited || r.hasSteps(s.Attempt) {
 			if err := r.cfg.Engine.Stop(ctx, s.Attempt); err != nil {
 				return err
 			}
@@ -191,6 +192,18 @@ func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
 		}
 		return nil
 	})
+}
+
+// hasSteps reports whether a step of the attempt is still there.
+func (r *Runner) hasSteps(a engine.AttemptID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, s := range r.steps {
+		if k.Attempt == a && s.Phase != engine.PhaseExited {
+			return true
+		}
+	}
+	return false
 }
 
 // ended reports that the world knows the attempt and that it is over: its job was

@@ -24,6 +24,7 @@ import (
 type Config struct {
 	Port   loop.Port
 	Engine engine.Engine
+	Images Images
 	People People
 	Paths  Paths
 	// Instance is the installation's UUID: containers of another are not ours.
@@ -35,7 +36,9 @@ type Config struct {
 	// OnEnd is told of a job that left the world or started, to forget what is
 	// kept for it.
 	OnEnd func(id.Job)
-	Log   *slog.Logger
+	// OnStep is told likewise of a further step.
+	OnStep func(job id.Job, n int32)
+	Log    *slog.Logger
 }
 
 // Runner is the loop.
@@ -52,8 +55,13 @@ type Runner struct {
 	absent  map[engine.AttemptID]int // full listings without it, in a row
 	work    map[engine.AttemptID]*task
 	strange map[engine.AttemptID]bool // known to nobody: quarantined
-	lost    error                     // why the engine can't be asked
-	fails   int
+
+	steps       map[engine.StepID]engine.Status // seen, of further steps
+	absentSteps map[engine.StepID]int
+	stepWork    map[engine.StepID]*task
+
+	lost  error // why the engine can't be asked
+	fails int
 }
 
 // task is what was asked of the engine for one attempt in this life of the server.
@@ -65,6 +73,7 @@ type task struct {
 	kill     bool
 	retry    time.Time
 	delay    time.Duration
+	step     *workload.Step // of a further step
 }
 
 // New returns a runner.
@@ -73,6 +82,7 @@ func New(cfg Config) *Runner {
 		cfg: cfg, slots: make(chan struct{}, max(cfg.Parallel, 1)), wake: make(chan struct{}, 1),
 		seen: map[engine.AttemptID]engine.Status{}, absent: map[engine.AttemptID]int{},
 		work: map[engine.AttemptID]*task{}, strange: map[engine.AttemptID]bool{},
+		steps: map[engine.StepID]engine.Status{}, absentSteps: map[engine.StepID]int{}, stepWork: map[engine.StepID]*task{},
 	}
 }
 
@@ -98,7 +108,9 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// poke asks for another reconciliation.
+// Wake asks for another reconciliation.
+func (r *Runner) Wake() { r.poke() }
+
 func (r *Runner) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -155,10 +167,11 @@ func (r *Runner) list(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	now := map[engine.AttemptID]bool{}
+	now, steps := map[engine.AttemptID]bool{}, map[engine.StepID]bool{}
 	for _, s := range all {
 		if s.Instance == r.cfg.Instance {
-			now[s.Attempt] = true
+			now[s.Attempt] = now[s.Attempt] || s.Step == engine.PrimaryStep
+			steps[s.ID()] = true
 			r.observe(ctx, s)
 		}
 	}
@@ -173,8 +186,14 @@ func (r *Runner) list(ctx context.Context) {
 			delete(r.strange, a)
 		}
 	}
+	for k := range r.steps {
+		if !steps[k] {
+			delete(r.steps, k)
+		}
+	}
 	r.mu.Unlock()
 	r.missing(ctx, now)
+	r.missingSteps(ctx, steps)
 }
 
 // relist asks for another listing in a second. However many ask, there is one: a
@@ -248,8 +267,11 @@ func (r *Runner) attempt(j *workload.Job) engine.AttemptID {
 
 // observe notes a status and passes on what the world doesn't know yet.
 func (r *Runner) observe(ctx context.Context, s engine.Status) error {
-	if s.Instance != r.cfg.Instance {
+	switch {
+	case s.Instance != r.cfg.Instance:
 		return nil
+	case s.Step != engine.PrimaryStep:
+		return r.observeStep(ctx, s)
 	}
 	r.mu.Lock()
 	r.seen[s.Attempt] = s

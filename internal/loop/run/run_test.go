@@ -27,7 +27,7 @@ func TestAJobRunsAndEnds(t *testing.T) {
 		if a.Account != "nlp" || a.SpecDigest != run.Digest(b.port.Job(k).Spec) || len(a.Devices) != 1 || a.User.Name != "ada" || a.ImageID != "sha256:1" {
 			t.Errorf("allocation %+v", a)
 		}
-		if a.Env["CROFT_JOB_ID"] != "1" || a.Env["CUDA_VISIBLE_DEVICES"] != a.Devices[0].UUID || a.Env["OMP_NUM_THREADS"] != "7" {
+		if a.Env["CROFT_JOB_ID"] != "1" || a.Env["CUDA_VISIBLE_DEVICES"] != a.Devices[0].UUID || a.Env["OMP_NUM_THREADS"] != "7" || a.Env["CROFT_GPU"] != "1" || a.Env["CROFT_GPU_MEMORY"] != "85899345920" {
 			t.Errorf("environment %v", a.Env)
 		}
 		if diff := cmp.Diff([]engine.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}, siteMount}, a.Mounts); diff != "" {
@@ -40,6 +40,21 @@ func TestAJobRunsAndEnds(t *testing.T) {
 		}
 		if len(b.engine.removed) == 0 || len(b.engine.starts) != 1 {
 			t.Errorf("started %d times, removed %v", len(b.engine.starts), b.engine.removed)
+		}
+	})
+}
+
+// A job that has a part of a device is told how much of its memory is its own.
+func TestPartIsTold(t *testing.T) {
+	inBench(t, func(b *bench) {
+		shared := true
+		b.port.Do(t, command.PartitionPut{Name: "main", ShareDevices: &shared})
+		spec := looptest.Spec("run=90s")
+		spec.GPU, spec.GPUMem = 300, 30<<30
+		b.begin(spec)
+		a := b.engine.starts[0]
+		if a.Part != 375 || a.Env["CROFT_GPU"] != "0.375" || a.Env["CROFT_GPU_MEMORY"] != "32212254720" {
+			t.Errorf("%d milli-devices, environment %v", a.Part, a.Env)
 		}
 	})
 }
@@ -172,7 +187,7 @@ func TestStrangersAreQuarantined(t *testing.T) {
 		b.pass(time.Minute)
 		b.state(over, "endedcompleted")
 		removed := len(b.engine.removed)
-		s := engine.Status{Instance: looptest.Instance, Node: "gpu1", Phase: engine.PhaseRunning, Started: time.Now()}
+		s := engine.Status{Instance: looptest.Instance, Step: engine.PrimaryStep, Node: "gpu1", Phase: engine.PhaseRunning, Started: time.Now()}
 		with := func(a engine.AttemptID, job int64, n int) engine.Status {
 			s := s
 			s.Attempt, s.Job, s.N = a, job, n

@@ -37,6 +37,7 @@ type Tree struct {
 
 // Limits of a group. Zero leaves a limit alone.
 type Limits struct {
+	CPU    int64 // milli-cores
 	Memory int64 // bytes, also for memory and swap together
 	Pids   int64 // processes and threads
 }
@@ -155,8 +156,23 @@ func inheritCPUSet(parent, dir string) error {
 	return nil
 }
 
+// cpuPeriod of the CFS quota in microseconds, the kernel's default, and the least
+// quota that it takes.
+const (
+	cpuPeriod = 100_000
+	leastCPU  = 1000
+)
+
+// quota is what may be used of each period, in microseconds.
+func (l Limits) quota() int64 { return max(l.CPU*cpuPeriod/1000, leastCPU) }
+
 func (t *Tree) limitV2(group string, lim Limits) error {
 	dir := filepath.Join(t.roots[0], group)
+	if lim.CPU > 0 {
+		if err := writeText(dir, "cpu.max", fmt.Sprintf("%d %d", lim.quota(), cpuPeriod)); err != nil {
+			return err
+		}
+	}
 	if lim.Memory > 0 {
 		if err := write(dir, "memory.max", lim.Memory); err != nil {
 			return err
@@ -176,6 +192,11 @@ func (t *Tree) limitV2(group string, lim Limits) error {
 func (t *Tree) limitV1(group string, lim Limits) error {
 	for _, root := range t.roots {
 		dir := filepath.Join(root, group)
+		if lim.CPU > 0 && exists(dir, "cpu.cfs_quota_us") {
+			if err := errors.Join(write(dir, "cpu.cfs_period_us", cpuPeriod), write(dir, "cpu.cfs_quota_us", lim.quota())); err != nil {
+				return err
+			}
+		}
 		if lim.Memory > 0 && exists(dir, "memory.limit_in_bytes") {
 			if err := limitMemoryV1(dir, lim.Memory); err != nil {
 				return err
@@ -318,8 +339,10 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-func write(dir, name string, n int64) error {
-	if err := os.WriteFile(filepath.Join(dir, name), strconv.AppendInt(nil, n, 10), 0); err != nil {
+func write(dir, name string, n int64) error { return writeText(dir, name, strconv.FormatInt(n, 10)) }
+
+func writeText(dir, name, text string) error {
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0); err != nil {
 		return fmt.Errorf("cgroup: %w", err)
 	}
 	return nil

@@ -49,11 +49,12 @@ func TestV2Files(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "cgroup.controllers"), "cpu memory pids\n")
 	tree := &Tree{version: V2, roots: []string{root}}
-	if err := tree.Create("/croft/job-1", Limits{Memory: 1 << 20, Pids: 100}); err != nil {
+	if err := tree.Create("/croft/job-1", Limits{CPU: 1500, Memory: 1 << 20, Pids: 100}); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
 		"cgroup.subtree_control":      "+pids", // the last one written
+		"croft/job-1/cpu.max":         "150000 100000",
 		"croft/job-1/memory.max":      strconv.Itoa(1 << 20),
 		"croft/job-1/memory.swap.max": "0",
 		"croft/job-1/pids.max":        "100",
@@ -83,7 +84,7 @@ func TestReal(t *testing.T) {
 		}
 	})
 	for range 2 { // idempotent
-		if err := tree.Create(group, Limits{Memory: 64 << 20, Pids: 128}); err != nil {
+		if err := tree.Create(group, Limits{CPU: 10, Memory: 64 << 20, Pids: 128}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -173,12 +173,14 @@ func TestNVIDIA(t *testing.T) {
 			"  MIG 1g.10gb     Device  0: (UUID: " + migA + ")\n" +
 			"  MIG 3g.40gb     Device  1: (UUID: " + migB + ")\n"
 	)
-	whole := engine.Device{UUID: gpuA, Index: 0, Name: "gpu0", Model: "a100-80g", CDI: "nvidia.com/gpu=" + gpuA, Healthy: true}
+	whole := engine.Device{UUID: gpuA, Index: 0, Name: "gpu0", Model: "a100-80g", Memory: 80 << 30, CDI: "nvidia.com/gpu=" + gpuA, Healthy: true}
 	sick := func(reason string) []engine.Device {
 		d := whole
 		d.Healthy, d.Reason = false, reason
 		return []engine.Device{d}
 	}
+	lost := sick("the driver reports [GPU is lost]")
+	lost[0].Memory = 0
 	noCDI := func(reason string) []engine.Device {
 		d := sick(reason)
 		d[0].CDI = ""
@@ -213,7 +215,7 @@ func TestNVIDIA(t *testing.T) {
 		"driver lost it": {
 			smi:  fakeSMI{"--query-gpu=index": "0, " + gpuA + ", NVIDIA A100-SXM4-80GB, [GPU is lost], [GPU is lost], " + driver + ", [N/A]\n"},
 			cdi:  cdiText,
-			want: sick("the driver reports [GPU is lost]"),
+			want: lost,
 		},
 		"no CDI file": {smi: fakeSMI{"--query-gpu=index": one},
 			want: noCDI("no CDI file lists NVIDIA's devices: run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")},

@@ -153,7 +153,7 @@ func (n *NVIDIA) instances(ctx context.Context, gpus []gpu) (map[string][]instan
 func (n *NVIDIA) describe(g gpu, parts []instance, apps []app, fault string, files cdiFiles) []engine.Device {
 	whole := engine.Device{
 		UUID: g.uuid, Index: g.index, Name: fmt.Sprintf("gpu%d", g.index),
-		Model: model(g.name), Healthy: true,
+		Model: model(g.name), Memory: g.total, Healthy: true,
 	}
 	processes := 0
 	for _, a := range apps {
@@ -183,7 +183,7 @@ func (n *NVIDIA) describe(g gpu, parts []instance, apps []app, fault string, fil
 		// instance shows them.
 		d := whole
 		d.UUID, d.Name = p.uuid, fmt.Sprintf("gpu%d.%d", g.index, p.index)
-		d.Model = whole.Model + "." + p.profile
+		d.Model, d.Memory = whole.Model+"."+p.profile, 0 // the profile's name rounds it
 		out = append(out, files.name(d, []string{p.uuid, fmt.Sprintf("%d:%d", g.index, p.index)}, g.driver))
 	}
 	return out

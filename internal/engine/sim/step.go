@@ -10,25 +10,27 @@ import (
 	"croft.dev/croft/internal/engine"
 )
 
-// attempt is one attempt on a virtual node. Fleet.mu guards it.
-type attempt struct {
-	engine.Allocation
-	seq     int64 // place in the order of starts
-	program Program
+// step is a program of an attempt on a virtual node. Fleet.mu guards it.
+type step struct {
+	engine.Allocation       // its attempt's, with what is its own
+	n                 int   // of the step
+	seq               int64 // place in the order of starts
+	program           Program
+	added             []*step // of a primary: the further ones, in the order of their starts
 
 	phase             engine.Phase
 	started, finished time.Time
 	exit              int
 	oom               bool
 	failure           string
-	removed           bool // no longer listed; the log is kept
+	removed           bool // with its attempt: no longer listed; the log is kept
 
 	begins time.Time // when the program begins
 	ends   time.Time // when it ends by itself; zero: never
 	timer  *clock.Timer
 
 	log     []logEntry
-	changed chan struct{} // closed when the log grows, the attempt ends or contact is lost
+	changed chan struct{} // closed when the log grows, the step ends or contact is lost
 }
 
 // logEntry is a line of a log.
@@ -38,20 +40,23 @@ type logEntry struct {
 	text   string // with its newline
 }
 
-// start makes the attempt and lets its program do what it does at once. f.mu is
-// held.
-func (f *Fleet) start(alloc engine.Allocation, p Program) {
+// id names the step.
+func (a *step) id() engine.StepID { return engine.StepID{Attempt: a.Attempt, N: a.n} }
+
+// start makes a step and lets its program do what it does at once. f.mu is held.
+func (f *Fleet) start(alloc engine.Allocation, n int, p Program) {
 	now := f.clock.Now()
 	f.started++
-	a := &attempt{
+	a := &step{
 		Allocation: clone(alloc),
+		n:          n,
 		seq:        f.started,
 		program:    p,
 		phase:      engine.PhaseCreated,
 		begins:     now.Add(p.Delay),
 		changed:    make(chan struct{}),
 	}
-	f.attempts[a.Attempt] = a
+	f.steps[a.id()] = a
 	if p.Failure != "" {
 		a.failure = p.Failure
 		f.end(a, now, 127)
@@ -74,24 +79,24 @@ func clone(a engine.Allocation) engine.Allocation {
 
 // settle lets happen what is due by now, each at its own time, and sets the timer
 // for what comes next. Calling it once more does no harm. f.mu is held.
-func (f *Fleet) settle(a *attempt) {
+func (f *Fleet) settle(a *step) {
 	now := f.clock.Now()
 	for {
-		at, step := a.next()
-		if step == nil {
+		at, do := a.next()
+		if do == nil {
 			return
 		}
 		if at.After(now) {
 			f.wake(a, at.Sub(now))
 			return
 		}
-		step(f, at)
+		do(f, at)
 	}
 }
 
-// next returns the attempt's next step and its time; nil if nothing is to come by
+// next returns what the step does next, and its time; nil if nothing is to come by
 // itself.
-func (a *attempt) next() (time.Time, func(*Fleet, time.Time)) {
+func (a *step) next() (time.Time, func(*Fleet, time.Time)) {
 	switch {
 	case a.phase == engine.PhaseCreated:
 		return a.begins, func(f *Fleet, at time.Time) { f.begin(a, at) }
@@ -117,7 +122,7 @@ func (a *attempt) next() (time.Time, func(*Fleet, time.Time)) {
 	}
 }
 
-func (f *Fleet) wake(a *attempt, after time.Duration) {
+func (f *Fleet) wake(a *step, after time.Duration) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -128,7 +133,7 @@ func (f *Fleet) wake(a *attempt, after time.Duration) {
 	})
 }
 
-func (f *Fleet) begin(a *attempt, at time.Time) {
+func (f *Fleet) begin(a *step, at time.Time) {
 	a.phase = engine.PhaseRunning
 	a.started = at
 	if a.program.Run >= 0 {
@@ -137,19 +142,19 @@ func (f *Fleet) begin(a *attempt, at time.Time) {
 	f.publish(a)
 }
 
-func (a *attempt) printNext(at time.Time) {
+func (a *step) printNext(at time.Time) {
 	o := a.program.Output[0]
 	a.program.Output = a.program.Output[1:]
 	a.print(at, o.Stream, o.Text)
 }
 
-func (a *attempt) print(at time.Time, stream engine.Stream, text string) {
+func (a *step) print(at time.Time, stream engine.Stream, text string) {
 	a.log = append(a.log, logEntry{at: at, stream: stream, text: text + "\n"})
 	a.notify()
 }
 
-// end ends the attempt. f.mu is held.
-func (f *Fleet) end(a *attempt, at time.Time, code int) {
+// end ends the step. f.mu is held.
+func (f *Fleet) end(a *step, at time.Time, code int) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -160,14 +165,14 @@ func (f *Fleet) end(a *attempt, at time.Time, code int) {
 	f.publish(a)
 }
 
-// notify wakes those who wait for the attempt.
-func (a *attempt) notify() {
+// notify wakes those who wait for the step.
+func (a *step) notify() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-// kill ends an attempt that hasn't ended yet as SIGKILL does. f.mu is held.
-func (f *Fleet) kill(a *attempt) {
+// kill ends a step that hasn't ended yet as SIGKILL does. f.mu is held.
+func (f *Fleet) kill(a *step) {
 	f.settle(a)
 	if a.phase != engine.PhaseExited {
 		f.end(a, f.clock.Now(), 128+sigkill)
@@ -175,7 +180,7 @@ func (f *Fleet) kill(a *attempt) {
 }
 
 // signal delivers a signal to the program. f.mu is held.
-func (f *Fleet) signal(a *attempt, name string) error {
+func (f *Fleet) signal(a *step, name string) error {
 	name, sig, ok := lookSignal(name)
 	if !ok {
 		return fmt.Errorf("sim: unknown signal %q", name)
@@ -202,10 +207,10 @@ func (f *Fleet) signal(a *attempt, name string) error {
 	return nil
 }
 
-// status returns what an engine shows of the attempt. f.mu is held.
-func (f *Fleet) status(a *attempt) engine.Status {
+// status returns what an engine shows of the step. f.mu is held.
+func (f *Fleet) status(a *step) engine.Status {
 	s := engine.Status{
-		Attempt: a.Attempt, Instance: a.Instance, Job: a.Job, N: a.N,
+		Attempt: a.Attempt, Step: a.n, Instance: a.Instance, Job: a.Job, N: a.N,
 		Account: a.Account, SpecDigest: a.SpecDigest, Node: a.Node,
 	}
 	if f.node(a.Node).lost {

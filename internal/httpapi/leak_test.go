@@ -1,0 +1,255 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
+)
+
+// secretWord is in every name of what is hidden.
+const secretWord = "canary"
+
+// hide furnishes the machine with a lab that the others have nothing to do with:
+// its account, its user with a running and a waiting job and a refused request, a
+// grant, a limit, a token and a session. All names have the word. It returns the
+// running job.
+func hide(h *harness) string {
+	h.t.Helper()
+	enforce := "enforce"
+	h.as("root", command.UserPut{Create: true, Name: "canary-user"})
+	h.as("root", command.AccountPut{Create: true, Name: "canary-lab", Billing: &enforce})
+	h.as("root", command.AccountPut{Create: true, Name: "canary-course", Parent: "canary-lab"})
+	h.as("root", command.MemberPut{Account: "canary-lab", User: "canary-user", Role: "member"})
+	h.as("root", command.GrantGive{Account: "canary-lab", Amount: 900 * money.Credit, Source: "canary-grant"})
+	h.as("root", command.LimitPut{Account: "canary-lab", Resource: limits.GPU, Max: 4000})
+	h.as("root", command.SharePut{Account: "canary-lab", Partition: "main", Resource: limits.GPU, Guaranteed: 1000})
+	h.as("root", command.SharePut{Account: "nlp", Partition: "main", Resource: limits.GPU, Guaranteed: 2000})
+	h.as("root", command.LimitPut{User: "canary-user", Resource: limits.CPU, Max: 60_000})
+	h.as("root", command.PartitionPut{Name: "main", Deny: &[]string{"canary-course"}})
+	h.as("root", command.ReservationPut{Name: "canary-class", Accounts: []string{"canary-lab"}, GPU: 2000, From: h.now.Load() + 200*hour, Length: hour, Reason: "canary"})
+	h.password("canary-user")
+	h.as("canary-user", command.SessionOpen{User: "canary-user", Name: "canary-desk", Hash: "s", Verified: kept(h, "canary-user"), Expires: h.now.Load() + 99*hour, Idle: hour})
+	h.tokens["canary-user"] = h.token("canary-user", 0)
+	spec := example()
+	spec.Name, spec.Account, spec.GPU, spec.Env = "canary-job", "canary-lab", "4", map[string]string{"CANARY": "canary"}
+	job := get[v1.Job](h, 201, request{method: "POST", path: "/v1/jobs", user: "canary-user", body: spec}).ID
+	h.start(job)
+	get[v1.Job](h, 201, request{method: "POST", path: "/v1/jobs", user: "canary-user", body: spec})
+	spec.GPU = "8"
+	get[v1.Problem](h, 422, request{method: "POST", path: "/v1/jobs", user: "canary-user", body: spec})
+	return job
+}
+
+func kept(h *harness, user string) string {
+	u, _ := h.seq.World().Tenancy.User(user)
+	row, _ := h.seq.World().Tenancy.Passwords.Get(u.ID)
+	return row.Hash
+}
+
+// outsiders have nothing to do with the hidden lab.
+func outsiders() []string { return []string{"zoe", "ben", "ada", "mia"} }
+
+// Whatever an outsider asks for, nothing of the hidden lab is in the answer: not in
+// lists, counts by name, reasons for waiting, who has the devices, or errors.
+func TestNothingLeaks(t *testing.T) {
+	h := newHarness(t)
+	running := hide(h)
+	waiting := h.submit("ada") // for what the hidden job has
+	oracle := attempts()
+	for _, user := range outsiders() {
+		for _, op := range operations() {
+			paths := []string{}
+			if try, ok := oracle[op.name]; ok && op.method == http.MethodGet && op.stream == "" && op.answer != nil {
+				path, _ := try.ask(h, 0)
+				paths = append(paths, path)
+			}
+			switch op.name {
+			case "listJobs":
+				paths = append(paths, "/v1/jobs?user=*&state=all", "/v1/jobs?user=*&state=refused", "/v1/jobs?user=*&node=gpu1", "/v1/jobs?state=all&user=*&partition=main&id="+running)
+			case "whyJob", "getJob":
+				paths = append(paths, strings.ReplaceAll(op.path, "{id}", waiting))
+			case "listLimits", "listShares", "listGrants", "fairShare":
+				paths = append(paths, op.path)
+			case "listEvents":
+				paths = append(paths, "/v1/events?limit=1000")
+			}
+			for _, path := range paths {
+				a := h.send(request{method: "GET", path: path, user: user})
+				if bytes.Contains(bytes.ToLower(a.body), []byte(secretWord)) {
+					t.Errorf("GET %s as %s: %s", path, user, a.body)
+				}
+				if a.status == 500 {
+					t.Errorf("GET %s as %s: %s", path, user, a.body)
+				}
+			}
+		}
+		for name, spec := range map[string]func(*v1.JobSpec){
+			"devices that are busy": func(s *v1.JobSpec) { s.GPU = "4" },
+			"too many":              func(s *v1.JobSpec) { s.GPU = "9" },
+			"no account":            func(s *v1.JobSpec) { s.Account = "" },
+			"another's account":     func(s *v1.JobSpec) { s.Account = "nlp" },
+		} {
+			s := example()
+			spec(&s)
+			if a := h.send(request{method: "POST", path: "/v1/quotes", user: user, body: s}); bytes.Contains(bytes.ToLower(a.body), []byte(secretWord)) {
+				t.Errorf("a quote for %s as %s: %s", name, user, a.body)
+			}
+		}
+	}
+	if a := h.send(request{method: "GET", path: "/v1/jobs?user=*", user: "otto"}); !bytes.Contains(a.body, []byte(secretWord)) {
+		t.Errorf("an auditor doesn't see it either, so the test shows nothing: %s", a.body)
+	}
+}
+
+// probe asks for something by its name or number.
+type probe struct {
+	method, path string
+	body         func(name string) any
+}
+
+// probes ask in every way that takes the name of an account (A), a user (U), a job
+// (J), a refused request (R), a grant's ledger account (G) or a reservation (V).
+func probes() map[string]probe {
+	spec := func(change func(s *v1.JobSpec, name string)) func(string) any {
+		return func(name string) any { s := example(); change(&s, name); return s }
+	}
+	account := spec(func(s *v1.JobSpec, name string) { s.Account = name })
+	fixedBody := func(v any) func(string) any { return func(string) any { return v } }
+	after := func(name string) any { return v1.AccountPatch{} }
+	dependent := spec(func(s *v1.JobSpec, name string) { s.Account, s.After = "", "afterany:"+name })
+	return map[string]probe{
+		"submit after J": {"POST", "/v1/jobs", dependent}, "quote after J": {"POST", "/v1/quotes", dependent},
+		"quote A": {"POST", "/v1/quotes", account}, "submit A": {"POST", "/v1/jobs", account},
+		"jobs of A": {"GET", "/v1/jobs?user=*&account=NAME", nil}, "ended jobs of A": {"GET", "/v1/jobs?user=*&state=ended&account=NAME", nil},
+		"jobs of U": {"GET", "/v1/jobs?user=NAME", nil}, "jobs of U and me": {"GET", "/v1/jobs?state=all&user=NAME,ada", nil},
+		"refusals of U": {"GET", "/v1/jobs?state=refused&user=NAME", nil},
+		"job J":         {"GET", "/v1/jobs/NAME", nil}, "waiting for J": {"GET", "/v1/jobs/NAME?wait=ended&timeout=1ms", nil},
+		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil},
+		"hold J": {"POST", "/v1/jobs/NAME/hold", nil}, "release J": {"POST", "/v1/jobs/NAME/release", nil},
+		"requeue J": {"POST", "/v1/jobs/NAME/requeue", fixedBody(v1.RequeueRequest{})},
+		"after J":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.After = "afterany:" + name })},
+		"stop J":    {"POST", "/v1/jobs/NAME/stop", fixedBody(v1.StopRequest{})}, "clone J": {"POST", "/v1/jobs/NAME/clone", fixedBody(v1.CloneRequest{})},
+		"log of J": {"GET", "/v1/jobs/NAME/logs", nil}, "into J": {"GET", "/v1/jobs/NAME/exec?arg=id", nil},
+		"steps of J": {"GET", "/v1/jobs/NAME/steps", nil}, "step of J": {"GET", "/v1/jobs/NAME/steps/2", nil},
+		"waiting for a step of J": {"GET", "/v1/jobs/NAME/steps/2?wait=ended&timeout=1ms", nil}, "log of a step of J": {"GET", "/v1/jobs/NAME/logs?step=2", nil},
+		"into a step of J": {"GET", "/v1/jobs/NAME/exec?arg=id&step=2", nil},
+		"add to J":         {"POST", "/v1/jobs/NAME/steps", fixedBody(v1.StepSpec{})}, "stop a step of J": {"POST", "/v1/jobs/NAME/steps/2/stop", fixedBody(v1.StepStop{})},
+		"prioritize J": {"POST", "/v1/jobs/NAME/priority", fixedBody(v1.PriorityRequest{Clear: true})},
+		"share of A":   {"GET", "/v1/fairshare?of=NAME", nil}, "share of U": {"GET", "/v1/fairshare?of=NAME", nil},
+		"events of J": {"GET", "/v1/events?job=NAME", nil}, "stream of J": {"GET", "/v1/events/stream?job=NAME", nil},
+		"postings of J": {"GET", "/v1/ledger/transfers?job=NAME", nil},
+		"refusal R":     {"GET", "/v1/jobs/NAME", nil}, "why R": {"GET", "/v1/jobs/NAME/why", nil}, "clone R": {"POST", "/v1/jobs/NAME/clone", fixedBody(v1.CloneRequest{})},
+		"log of R":  {"GET", "/v1/jobs/NAME/logs", nil},
+		"account A": {"GET", "/v1/accounts/NAME", nil}, "statement A": {"GET", "/v1/accounts/NAME/statement", nil},
+		"set A": {"PATCH", "/v1/accounts/NAME", after}, "below A": {"POST", "/v1/accounts", func(name string) any { return v1.Account{Name: "below", Parent: name} }},
+		"member of A": {"PUT", "/v1/accounts/NAME/members/zoe", fixedBody(v1.MemberRequest{Role: "member"})}, "out of A": {"DELETE", "/v1/accounts/NAME/members/zoe", nil},
+		"import into A": {"POST", "/v1/accounts/NAME/import", fixedBody(v1.ImportRequest{CSV: "name\nzoe\n"})},
+		"move A":        {"POST", "/v1/accounts/NAME/move", fixedBody(v1.MoveRequest{})}, "remove A": {"DELETE", "/v1/accounts/NAME", nil},
+		"grants of A": {"GET", "/v1/grants?account=NAME", nil}, "limits of A": {"GET", "/v1/limits?account=NAME", nil}, "limits of U": {"GET", "/v1/limits?user=NAME", nil},
+		"token for A": {"POST", "/v1/users/USER/tokens", func(name string) any { return v1.TokenRequest{Name: "x", Account: name} }},
+		"give A":      {"POST", "/v1/grants", func(name string) any { return v1.Grant{Account: name, Amount: "1", Source: "x"} }},
+		"limit A":     {"POST", "/v1/limits", func(name string) any { return v1.Limit{Account: name, Resource: "gpu", Max: "1"} }},
+		"shares of A": {"GET", "/v1/shares?account=NAME", nil},
+		"share for A": {"POST", "/v1/shares", func(name string) any {
+			return v1.Share{Account: name, Partition: "main", Resource: "gpu", Guaranteed: "1"}
+		}},
+		"user U": {"GET", "/v1/users/NAME", nil}, "set U": {"PATCH", "/v1/users/NAME", fixedBody(v1.UserPatch{})},
+		"retire U":    {"POST", "/v1/users/NAME/retire", fixedBody(v1.RetireRequest{})},
+		"tokens of U": {"GET", "/v1/users/NAME/tokens", nil}, "token for U": {"POST", "/v1/users/NAME/tokens", fixedBody(v1.TokenRequest{Name: "x"})},
+		"revoke of U":   {"DELETE", "/v1/users/NAME/tokens/8", nil},
+		"sessions of U": {"GET", "/v1/users/NAME/sessions", nil}, "session of U": {"DELETE", "/v1/users/NAME/sessions/9", nil}, "all sessions of U": {"DELETE", "/v1/users/NAME/sessions", nil},
+		"password of U": {"PUT", "/v1/users/NAME/password", fixedBody(v1.PasswordChange{New: "staple battery"})},
+		"reservation V": {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},
+		"submit in V":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.Account, s.Reservation = "", name })},
+		"postings of G": {"GET", "/v1/ledger/transfers?ledger=NAME", nil},
+	}
+}
+
+// What is hidden is answered word for word as what isn't there, to everybody whom it
+// is hidden from, in every way to ask.
+func TestHiddenIsAbsent(t *testing.T) {
+	h := newHarness(t)
+	running := hide(h)
+	names := map[string][2]string{ // the hidden one, and one that isn't
+		"A": {"canary-lab", "absent-lab"}, "U": {"canary-user", "absent-user"}, "J": {running, "999"}, "R": {"R-1", "R-999"}, "G": {"grant:2", "grant:999"}, "V": {"canary-class", "absent-class"},
+	}
+	asked := map[string]bool{}
+	for what, p := range probes() {
+		words := strings.Fields(what)
+		kind := words[slices.IndexFunc(words, func(w string) bool { return names[w][0] != "" })]
+		for _, user := range outsiders() {
+			var got [2]string
+			for i, name := range names[kind] {
+				var body any
+				if p.body != nil {
+					body = p.body(name)
+				}
+				path := strings.ReplaceAll(strings.ReplaceAll(p.path, "NAME", name), "USER", user)
+				a := h.send(request{method: p.method, path: path, user: user, body: body})
+				text := strings.ReplaceAll(string(a.body), name, "NAME")
+				got[i] = fmt.Sprint(a.status, " ", strings.ReplaceAll(text, strings.TrimPrefix(name, "R-"), "NAME"))
+				if h.seq.World().Tenancy.Users.Len() > 9 || a.status == 500 {
+					t.Fatalf("%s as %s: %d %s", what, user, a.status, a.body)
+				}
+			}
+			if got[0] != got[1] {
+				t.Errorf("%s as %s:\nhidden %s\nabsent %s", what, user, got[0], got[1])
+			}
+		}
+		for _, op := range operations() {
+			if op.method == p.method && matchesPath(op.path, strings.Split(p.path, "?")[0]) {
+				asked[op.name] = true
+			}
+		}
+	}
+	for _, op := range operations() {
+		if strings.Contains(op.path, "{") && !asked[op.name] && !slices.Contains(public(), op.name) {
+			t.Errorf("nobody asks whether %s tells what is hidden from what isn't there", op.name)
+		}
+	}
+}
+
+// public are the operations on things by name that everybody may know of.
+func public() []string {
+	return []string{
+		"drainNode", "resumeNode", "labelNode", "cancelMaintenance", "removeLimit", "removeShare",
+		"getPartition", "setPartition", "removePartition", "getQoS", "setQoS", "removeQoS",
+	}
+}
+
+// matchesPath reports whether a probe's path is one of an operation's.
+func matchesPath(pattern, path string) bool {
+	a, b := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(a, b, func(want, got string) bool { return want == got || strings.HasPrefix(want, "{") })
+}
+
+// Members' own things are theirs to see again, and a manager's account is his:
+// hiding isn't all that is done.
+func TestWhatIsSeen(t *testing.T) {
+	h := newHarness(t)
+	hide(h)
+	h.as("root", command.MemberPut{Account: "canary-lab", User: "zoe", Role: "manager"})
+	list := get[v1.Page[v1.Job]](h, 200, request{method: "GET", path: "/v1/jobs?user=*&state=all", user: "zoe"}).Items
+	if len(list) != 2 || list[0].Name != "canary-job" || list[0].User != "canary-user" {
+		t.Errorf("a manager sees %+v", list)
+	}
+	if a := h.send(request{method: "GET", path: "/v1/nodes", user: "zoe"}); !bytes.Contains(a.body, []byte("canary-user")) {
+		t.Errorf("a manager isn't told who has the devices: %s", a.body)
+	}
+	h.as("root", command.MemberPut{Account: "canary-lab", User: "zoe", Role: "member"})
+	list = get[v1.Page[v1.Job]](h, 200, request{method: "GET", path: "/v1/jobs?user=*&state=all", user: "zoe"}).Items
+	if len(list) != 0 {
+		t.Errorf("a member sees others' jobs: %+v", list)
+	}
+	if a := get[v1.Account](h, 200, request{method: "GET", path: "/v1/accounts/canary-course", user: "zoe"}); a.Parent != "canary-lab" {
+		t.Errorf("%+v", a)
+	}
+}
