@@ -10,7 +10,8 @@ type JobSpec struct {
 	Partition   string            `json:"partition,omitempty"`
 	QoS         string            `json:"qos,omitempty"`
 	Image       string            `json:"image" doc:"image reference"`
-	Command     []string          `json:"command,omitempty" doc:"by default the image's own"`
+	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
+	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`

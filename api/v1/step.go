@@ -13,7 +13,8 @@ import (
 type StepSpec struct {
 	Name    string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
 	Image   string            `json:"image,omitempty" doc:"image reference; by default the job's"`
-	Command []string          `json:"command,omitempty" doc:"by default the image's own"`
+	Command []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
+	Args    []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
 	Env     map[string]string `json:"env,omitempty"`
 	Workdir string            `json:"workdir,omitempty"`
 	Mounts  []Mount           `json:"mounts,omitempty"`

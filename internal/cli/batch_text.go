@@ -283,4 +283,4 @@ func truth(b bool, yes, no string) string {
 }
 
 // commandOf is what a job runs, in short.
-func commandOf(j v1.Job) string { return strings.Join(j.Spec.Command, " ") }
+func commandOf(j v1.Job) string { return strings.Join(slices.Concat(j.Spec.Command, j.Spec.Args), " ") }

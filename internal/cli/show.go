@@ -61,6 +61,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"account", j.Account,
 		"image", j.Spec.Image,
 		"command", strings.Join(j.Spec.Command, " "),
+		"args", strings.Join(j.Spec.Args, " "),
 		"asked", asked(j.Spec),
 		"array", j.Spec.Array,
 		"elements", elements(j),

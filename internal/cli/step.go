@@ -254,6 +254,7 @@ func (a *app) writeStep(w io.Writer, s *v1.Step) {
 	}
 	for _, line := range [][2]string{
 		{"step", s.ID}, {"name", s.Spec.Name}, {"state", state}, {"image", s.Spec.Image}, {"command", strings.Join(s.Spec.Command, " ")},
+		{"args", strings.Join(s.Spec.Args, " ")},
 		{"for itself", strings.TrimSpace(size)}, {"devices", strings.Join(s.Devices, " ")}, {"time", a.jobTime(j)}, {"progress", s.Progress}, {"message", s.Message},
 	} {
 		if line[1] != "" {

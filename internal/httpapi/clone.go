@@ -69,7 +69,7 @@ func setField(fields map[string]any, name, value string) error {
 
 func valueOf(name, value string) (any, error) {
 	switch name {
-	case "command", "requeue", "mounts", "env":
+	case "command", "args", "requeue", "mounts", "env":
 		if value[0] == '[' || value[0] == '{' {
 			var v any
 			if json.Unmarshal([]byte(value), &v) != nil {
@@ -78,7 +78,7 @@ func valueOf(name, value string) (any, error) {
 			return v, nil
 		}
 		switch name {
-		case "command":
+		case "command", "args":
 			return words(value)
 		case "requeue":
 			return strings.Split(value, ","), nil

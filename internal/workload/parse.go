@@ -71,7 +71,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	p := parser{}
 	s := Spec{
 		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
-		Image: in.Image, Command: in.Command, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
+		Image: in.Image, Command: in.Command, Args: in.Args, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
 		Reservation: in.Reservation,
 	}
 	p.text(&s, in)
@@ -134,15 +134,14 @@ func named(s string) bool { return label.MatchString(s) && s != "." && s != ".."
 
 func (p *parser) program(s *Spec) {
 	total := 0
-	if len(s.Command) > maxArgs {
-		p.bad.Add("command", "has more than %d words", maxArgs)
+	if len(s.Command) > 0 && s.Command[0] == "" {
+		p.bad.Add("command", "its first word, the program, is empty")
 	}
-	for i, a := range s.Command {
-		total += len(a)
-		if len(a) > maxArg || strings.ContainsRune(a, 0) || !utf8.ValidString(a) || i == 0 && a == "" {
-			p.bad.Add("command", "word %d is empty, longer than %d bytes or not text", i+1, maxArg)
-			break
-		}
+	for _, f := range []struct {
+		path  string
+		words []string
+	}{{"command", s.Command}, {"args", s.Args}} {
+		total += p.words(f.path, f.words)
 	}
 	if len(s.Env) > maxEnv {
 		p.bad.Add("env", "has more than %d variables", maxEnv)
@@ -160,8 +159,23 @@ func (p *parser) program(s *Spec) {
 		}
 	}
 	if total > maxText {
-		p.bad.Add("command", "command and environment are larger than %d bytes together", maxText)
+		p.bad.Add("command", "command, args and environment are larger than %d bytes together", maxText)
 	}
+}
+
+// words checks a list of words and returns how many bytes they have.
+func (p *parser) words(path string, words []string) (total int) {
+	if len(words) > maxArgs {
+		p.bad.Add(path, "has more than %d words", maxArgs)
+	}
+	for i, a := range words {
+		total += len(a)
+		if len(a) > maxArg || strings.ContainsRune(a, 0) || !utf8.ValidString(a) {
+			p.bad.Add(path, "word %d is longer than %d bytes or not text", i+1, maxArg)
+			break
+		}
+	}
+	return total
 }
 
 func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
@@ -434,7 +448,7 @@ func (s Spec) devices() (gpu, mem v1.Quantity) {
 func (s Spec) Wire() v1.JobSpec {
 	w := v1.JobSpec{
 		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
-		Command: s.Command, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
 		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}

@@ -86,7 +86,9 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		"workdir ..":          {func(s *v1.JobSpec) { s.Workdir = "/a/../b" }, "workdir", "absolute"},
 		"priority high":       {func(s *v1.JobSpec) { s.Priority = 1_000_001 }, "priority", "between"},
 		"priority low":        {func(s *v1.JobSpec) { s.Priority = -1 << 63 }, "priority", "between"},
-		"command empty word":  {func(s *v1.JobSpec) { s.Command = []string{""} }, "command", "word 1"},
+		"command empty word":  {func(s *v1.JobSpec) { s.Command = []string{""} }, "command", "first word"},
+		"args NUL":            {func(s *v1.JobSpec) { s.Args = []string{"", "b\x00"} }, "args", "word 2"},
+		"args many words":     {func(s *v1.JobSpec) { s.Args = strings.Split(strings.Repeat("a ", 4097), " ") }, "args", "4096 words"},
 		"command NUL":         {func(s *v1.JobSpec) { s.Command = []string{"a", "b\x00"} }, "command", "word 2"},
 		"command huge word":   {func(s *v1.JobSpec) { s.Command = []string{"a", long} }, "command", "131072 bytes"},
 		"command many words":  {func(s *v1.JobSpec) { s.Command = strings.Split(strings.Repeat("a ", 4097), " ") }, "command", "4096 words"},
@@ -200,6 +202,9 @@ func TestParseFillsIn(t *testing.T) {
 			v1.JobSpec{Command: []string{"sh", "-c", "date"}},
 			func(s *workload.Spec) { s.Name, s.Command = "sh", []string{"sh", "-c", "date"} },
 		},
+		"arguments don't name their job": {
+			v1.JobSpec{Args: []string{"", "serve"}}, func(s *workload.Spec) { s.Args = []string{"", "serve"} },
+		},
 		"a part of a device":    {v1.JobSpec{GPU: "0.5"}, func(s *workload.Spec) { s.GPU = 500 }},
 		"the least part":        {v1.JobSpec{GPU: "0.001", Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1, "a100" }},
 		"a model is one device": {v1.JobSpec{Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1000, "a100" }},
@@ -246,6 +251,7 @@ func FuzzParse(f *testing.F) {
 		{Image: "a", Command: []string{"\n/\u202e"}, Priority: -5, Time: "90", Workdir: "/w"},
 		{Image: "a", Begin: "+2h", Deadline: "2026-12-01T16:40:00Z", After: "after:1?afternotok:2+30", Hold: true, MaxRequeues: 1, Requeue: []string{"never"}},
 		{Image: "a", Command: []string{strings.Repeat("é", 50)}},
+		{Image: "a", Args: []string{"", "-x", "\n"}},
 	} {
 		b, err := json.Marshal(s)
 		if err != nil {

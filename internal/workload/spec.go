@@ -19,7 +19,8 @@ type Spec struct {
 	Partition   string            `json:"partition,omitempty"`
 	QoS         string            `json:"qos,omitempty"`
 	Image       string            `json:"image"`
-	Command     []string          `json:"command,omitempty"`
+	Command     []string          `json:"command,omitempty"` // in place of the image's entry point and command
+	Args        []string          `json:"args,omitempty"`    // of the entry point, whichever it is
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`

@@ -54,6 +54,7 @@ type StepSpec struct {
 	Name    string            `json:"name,omitempty"`
 	Image   string            `json:"image"`
 	Command []string          `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Workdir string            `json:"workdir,omitempty"`
 	Mounts  []Mount           `json:"mounts,omitempty"`

@@ -148,6 +148,8 @@ func TestParseStep(t *testing.T) {
 		"a part":        {v1.StepSpec{Name: "x", Image: "a:1", CPU: "0.5", Mem: "64M", GPU: "2", Time: "90s", Grace: "5s"}, workload.StepSpec{Name: "x", Image: "a:1", Pull: "missing", CPU: 500, Mem: 64 << 20, GPU: 2000, Time: 90e9, Grace: 5e9}, ""},
 		"no devices":    {v1.StepSpec{Name: "x", GPU: "0"}, workload.StepSpec{Name: "x", Pull: "missing", NoGPU: true}, ""},
 		"a named mount": {v1.StepSpec{Name: "x", Mounts: []v1.Mount{{Source: "/a", ReadOnly: true}}}, workload.StepSpec{Name: "x", Pull: "missing", Mounts: []workload.Mount{{Source: "/a", Target: "/a", ReadOnly: true}}}, ""},
+		"arguments":     {v1.StepSpec{Name: "x", Args: []string{"", "-v"}}, workload.StepSpec{Name: "x", Args: []string{"", "-v"}, Pull: "missing"}, ""},
+		"no arguments":  {v1.StepSpec{Args: []string{"a\x00"}}, workload.StepSpec{}, "args"},
 		"two lines":     {v1.StepSpec{Name: "a\nb"}, workload.StepSpec{}, "name"},
 		"no variable":   {v1.StepSpec{Env: map[string]string{"A=B": "c"}}, workload.StepSpec{}, "env"},
 		"below nothing": {v1.StepSpec{CPU: "-1"}, workload.StepSpec{}, "cpu"},

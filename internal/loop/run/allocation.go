@@ -64,7 +64,7 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 	if err != nil {
 		return a, err
 	}
-	a.Container = engine.Container{Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Workdir: j.Spec.Workdir}
+	a.Container = engine.Container{Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
 	err = r.fill(ctx, w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
 	return a, err
 }
@@ -76,7 +76,7 @@ func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload
 		return a, engine.Step{}, err
 	}
 	out := engine.Step{
-		N: int(s.N), Container: engine.Container{Image: s.Spec.Image, ImageID: s.Image, Command: s.Spec.Command, Workdir: s.Spec.Workdir},
+		N: int(s.N), Container: engine.Container{Image: s.Spec.Image, ImageID: s.Image, Command: s.Spec.Command, Args: s.Spec.Args, Workdir: s.Spec.Workdir},
 		CPU: cmp.Or(s.Spec.CPU, a.CPU), Memory: cmp.Or(s.Spec.Mem, a.Memory),
 	}
 	for _, d := range a.Devices {

@@ -19,6 +19,7 @@ import (
 func TestAJobRunsAndEnds(t *testing.T) {
 	inBench(t, func(b *bench) {
 		spec := looptest.Spec("run=90s", "exit=3")
+		spec.Command, spec.Args = spec.Command[:1], spec.Command[1:]
 		spec.Env = map[string]string{"OMP_NUM_THREADS": "7"}
 		spec.Mounts = []workload.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}}
 		k := b.begin(spec)

@@ -52,7 +52,7 @@ func (p *pulls) hasForgotten(n int32) bool {
 // add gives a job a step that does what words say.
 func (b *bench) add(k id.Job, spec workload.StepSpec, words ...string) int32 {
 	b.Helper()
-	spec.Image, spec.Command = "train:1", append([]string{"sim"}, words...)
+	spec.Image, spec.Command, spec.Args = "train:1", []string{"sim"}, words
 	n := b.port.Do(b.T, command.StepAdd{Job: k, Spec: spec}).(*workload.Step).N
 	b.pass(time.Second)
 	return n
