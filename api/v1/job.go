@@ -102,6 +102,8 @@ type Job struct {
 	Started   *time.Time `json:"started,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
 	Limit     *time.Time `json:"limit,omitempty" doc:"when its time is up"`
+	Image     string     `json:"image,omitempty" doc:"content digest that it runs"`
+	Steps     int        `json:"steps,omitempty" doc:"how many further programs it was given"`
 	Node      string     `json:"node,omitempty"`
 	Devices   []string   `json:"devices,omitempty"`
 	Part      Quantity   `json:"part,omitempty" doc:"how much it has of its one device, such as 0.5; none if its devices are whole"`
@@ -175,8 +177,9 @@ type PriorityRequest struct {
 
 // StopRequest stops a job.
 type StopRequest struct {
-	Now      bool   `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
-	Elements string `json:"elements,omitempty" doc:"only these elements of an array, as 0-9,17"`
+	Now      bool     `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
+	Grace    Quantity `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL; by default the job's"`
+	Elements string   `json:"elements,omitempty" doc:"only these elements of an array, as 0-9,17"`
 }
 
 // RequeueRequest stops a running job and queues it again.

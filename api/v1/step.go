@@ -26,7 +26,7 @@ type StepSpec struct {
 	Grace   Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL; by default the job's"`
 }
 
-// Step is a program that a job runs beside its primary.
+// Step is a program that a job runs: its primary, which is 1, or one beside it.
 type Step struct {
 	ID        string     `json:"id" doc:"the job's, a dot and a number: 118.2"`
 	Job       string     `json:"job"`
@@ -69,7 +69,7 @@ func (c *Client) Steps(ctx context.Context, job string, q StepQuery) iter.Seq2[S
 	return pages[Step](ctx, c, "/v1/jobs/"+url.PathEscape(job)+"/steps", values("state", q.State, "limit", count(q.Limit)))
 }
 
-// Step returns a step.
+// Step returns a step; that of number 1 is the job's primary.
 func (c *Client) Step(ctx context.Context, job string, n int) (*Step, error) {
 	return get[Step](ctx, c, "job", job, "/v1/jobs/%s/steps/"+strconv.Itoa(n), nil)
 }
@@ -87,7 +87,7 @@ func (c *Client) WaitStep(ctx context.Context, job string, n int, until Until, o
 	})
 }
 
-// StopStep stops a step.
+// StopStep stops a step, and by its primary the job.
 func (c *Client) StopStep(ctx context.Context, job string, n int, s StepStop) (*Step, error) {
 	return postTo[Step](ctx, c, "job", job, "/v1/jobs/%s/steps/"+strconv.Itoa(n)+"/stop", s)
 }

@@ -391,10 +391,11 @@ func (a *app) stopCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop JOB…",
 		Short: "Stop jobs",
-		Long: `Stop jobs: SIGTERM, and SIGKILL when the grace period is over. It doesn't wait
-for the end. One that can't be stopped doesn't keep the others from it.`,
+		Long: `Stop jobs: SIGTERM, and SIGKILL when their grace period is over, or the --grace given
+here. It doesn't wait for the end. One that can't be stopped doesn't keep the others
+from it.`,
 		Example: `  croft stop 118
-  croft stop --now 118 119
+  croft stop --grace 5m 118 119
   croft stop 120_7 '120_[10-19]'`,
 		Args:              needArgs(1, -1, "JOB"),
 		ValidArgsFunction: a.jobIDs("live"),
@@ -403,6 +404,7 @@ for the end. One that can't be stopped doesn't keep the others from it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")
+	cmd.Flags().StringVar((*string)(&req.Grace), "grace", "", "time between SIGTERM and SIGKILL; by default the job's")
 	return cmd
 }
 

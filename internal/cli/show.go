@@ -62,6 +62,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"image", j.Spec.Image,
 		"command", strings.Join(j.Spec.Command, " "),
 		"args", strings.Join(j.Spec.Args, " "),
+		"digest", j.Image,
 		"asked", asked(j.Spec),
 		"array", j.Spec.Array,
 		"elements", elements(j),

@@ -227,7 +227,7 @@ func (a *app) oneStep(name string, do func(c *v1.Client, job string, n int) (*v1
 func (a *app) stepShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show JOB.STEP",
-		Short:   "Show a step",
+		Short:   "Show a step; 1 is the job's own program",
 		Example: "  croft step show 118.2",
 		Args:    needArgs(1, 1, "JOB.STEP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -254,7 +254,7 @@ func (a *app) writeStep(w io.Writer, s *v1.Step) {
 	}
 	for _, line := range [][2]string{
 		{"step", s.ID}, {"name", s.Spec.Name}, {"state", state}, {"image", s.Spec.Image}, {"command", strings.Join(s.Spec.Command, " ")},
-		{"args", strings.Join(s.Spec.Args, " ")},
+		{"digest", s.Image}, {"args", strings.Join(s.Spec.Args, " ")},
 		{"for itself", strings.TrimSpace(size)}, {"devices", strings.Join(s.Devices, " ")}, {"time", a.jobTime(j)}, {"progress", s.Progress}, {"message", s.Message},
 	} {
 		if line[1] != "" {

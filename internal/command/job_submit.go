@@ -98,6 +98,7 @@ func refuse(w *world.World, at world.Context, view admission.View, req admission
 type JobStop struct {
 	Job      id.Job
 	Now      bool
+	Grace    int64             `json:",omitempty"` // ns; 0: the job's own
 	Elements workload.Elements `json:",omitempty"` // of an array, only these
 }
 
@@ -119,28 +120,32 @@ func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	case workload.Queued, workload.Held:
 		return finish(w, at, j, codes.Cancelled, by)
 	}
-	if !stopping(j, at, c.Now, by) {
+	if !c.tell(j, at, by) {
 		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 	}
 	return put(w, j, by), nil
 }
 
-// stopping tells a job that holds an allocation to end; it reports whether that
-// changes anything.
-func stopping(j *workload.Job, at world.Context, now bool, by string) bool {
+// tell tells a job that holds an allocation to end; it reports whether that changes
+// anything. One that was told already can be given less time, never more.
+func (c JobStop) tell(j *workload.Job, at world.Context, by string) bool {
+	a := &j.Attempt
 	if j.State == workload.Stopping {
-		again := j.Again(j.Attempt.Cause) // by preemption: not any more
-		if !again && (!now || j.Attempt.Kill) {
+		again := j.Again(a.Cause) // by preemption: not any more
+		sooner := c.Grace > 0 && at.Now+c.Grace < j.KillAt()
+		if !again && (a.Kill || !c.Now && !sooner) {
 			return false
 		}
-		j.Attempt.Kill = j.Attempt.Kill || now
+		if a.Kill = a.Kill || c.Now; sooner {
+			a.Grace = at.Now + c.Grace - a.StopAt
+		}
 		if again {
-			j.Attempt.Cause, j.Message = codes.Cancelled, by
+			a.Cause, j.Message = codes.Cancelled, by
 		}
 		return true
 	}
 	j.State, j.Message = workload.Stopping, by
-	j.Attempt.StopAt, j.Attempt.Cause, j.Attempt.Kill = at.Now, codes.Cancelled, now
+	a.StopAt, a.Cause, a.Kill, a.Grace = at.Now, codes.Cancelled, c.Now, c.Grace
 	return true
 }
 

@@ -272,6 +272,50 @@ func TestTheMachineWentDown(t *testing.T) {
 	}
 }
 
+// The grace that somebody gives a job which he stops takes the place of its own; a second
+// stop can only cut it, and none goes beyond the end of its time.
+func TestStopWithGrace(t *testing.T) {
+	const limit, own = 60 * 60 * int64(1e9), 30 * int64(1e9)
+	for name, tt := range map[string]struct {
+		late  int64 // ns after the start
+		stops []command.JobStop
+		want  int64 // ns from the first stop to SIGKILL; 0: at once
+	}{
+		"its own":           {stops: []command.JobStop{{}}, want: own},
+		"less":              {stops: []command.JobStop{{Grace: 5e9}}, want: 5e9},
+		"more":              {stops: []command.JobStop{{Grace: 90e9}}, want: 90e9},
+		"then less":         {stops: []command.JobStop{{Grace: 90e9}, {Grace: 5e9}}, want: 6e9},
+		"then more":         {stops: []command.JobStop{{Grace: 5e9}, {Grace: 90e9}}, want: 5e9},
+		"then none":         {stops: []command.JobStop{{Grace: 5e9}, {Now: true}}},
+		"at once":           {stops: []command.JobStop{{Now: true, Grace: 5e9}}},
+		"beyond its time":   {late: limit - 10e9, stops: []command.JobStop{{Grace: 3600e9}}, want: 10e9 + own},
+		"by its own again":  {stops: []command.JobStop{{Grace: 5e9}, {}}, want: 5e9},
+		"its own, then cut": {stops: []command.JobStop{{}, {Grace: 1e9}}, want: 2e9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t)
+			spec := example()
+			spec.Time, spec.Grace = limit, own
+			j := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job
+			s.must(t, system, command.JobStart{Job: j.ID})
+			s.must(t, system, command.JobObserved{Job: j.ID, N: 1, Running: true, Started: s.now})
+			s.now += tt.late
+			first := s.now
+			for i, stop := range tt.stops {
+				stop.Job = j.ID
+				if _, err := s.do(s.user("ada"), stop); err != nil {
+					t.Fatalf("stop %d: %v", i, err)
+				}
+				s.now += 1e9
+			}
+			got, _ := s.w.Workload.Jobs.Get(j.ID)
+			if got.Attempt.Kill != (tt.want == 0) || tt.want != 0 && got.KillAt()-first != tt.want {
+				t.Errorf("killed: %v, after %d ns; want %d", got.Attempt.Kill, got.KillAt()-first, tt.want)
+			}
+		})
+	}
+}
+
 // A job that was stopped before its container existed ended when that was found.
 func TestStoppedBeforeItBegan(t *testing.T) {
 	s := newSim(t)

@@ -139,7 +139,7 @@ func (h *history) step(t *rapid.T) {
 	case 5, 6:
 		h.observe(t, job())
 	case 7:
-		cmd := command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now")}
+		cmd := command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now"), Grace: rapid.SampledFrom([]int64{0, 0, 1e9, 3600e9}).Draw(t, "grace")}
 		if rapid.Bool().Draw(t, "a part") {
 			cmd.Elements = workload.Elements{{First: 1, Last: 2, Step: 1}}
 		}

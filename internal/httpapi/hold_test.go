@@ -44,7 +44,7 @@ func TestBriefList(t *testing.T) {
 	for i, j := range append(page.Items, next.Items...) {
 		want := whole.Items[i]
 		want.Spec = v1.JobSpec{CPU: want.Spec.CPU, Mem: want.Spec.Mem, GPU: want.Spec.GPU}
-		want.Receipt, want.Devices, want.Limit, want.Eligible = nil, nil, nil, nil
+		want.Receipt, want.Devices, want.Limit, want.Eligible, want.Image = nil, nil, nil, nil, ""
 		if diff := cmp.Diff(want, j); diff != "" || j.Spec.GPU == "" || i == 0 && j.Waits == "" {
 			t.Errorf("%d: (-want +got)\n%s", i, diff)
 		}

@@ -202,23 +202,34 @@ func (c *call) why() (v1.Why, error) { return c.Reader.Why(c.r.Context(), c.p, c
 
 // stop stops a job, or elements of an array: 12_7, 12_[0-5,9] or as the body says.
 func (c *call) stop(in v1.StopRequest) (v1.Job, error) {
-	name := c.path("id")
+	name, err := c.stopNamed(c.path("id"), in)
+	if err != nil {
+		return v1.Job{}, err
+	}
+	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+// stopNamed stops what name is, and returns the name of the job that shows it.
+func (c *call) stopNamed(name string, in v1.StopRequest) (string, error) {
 	if array, set, ok := strings.Cut(name, "_["); ok {
 		name, in.Elements = array, strings.TrimSuffix(set, "]")
 	}
-	cmd := command.JobStop{Now: in.Now}
+	grace, err := stopGrace(in.Grace)
+	if err != nil {
+		return "", err
+	}
+	cmd := command.JobStop{Now: in.Now || grace == 0, Grace: max(grace, 0)}
 	if in.Elements != "" {
-		var err error
 		if cmd.Elements, err = workload.ParseElements(in.Elements); err != nil {
-			return v1.Job{}, fault.Invalid("elements", "%v", err)
+			return "", fault.Invalid("elements", "%v", err)
 		}
 	}
 	j, err := c.live(name, "")
 	if err != nil {
-		return v1.Job{}, err
+		return "", err
 	}
 	if j.Array == nil && cmd.Elements != nil {
-		return v1.Job{}, fault.Invalid("elements", "job %s isn't an array", j.Name())
+		return "", fault.Invalid("elements", "job %s isn't an array", j.Name())
 	}
 	array, index, waits := j.ID.Array()
 	if cmd.Job = array; waits {
@@ -226,14 +237,14 @@ func (c *call) stop(in v1.StopRequest) (v1.Job, error) {
 	}
 	again := c.queuedAgain(j, cmd.Elements)
 	if _, err := c.do(cmd); err != nil {
-		return v1.Job{}, err
+		return "", err
 	}
 	for _, k := range again {
-		if _, err := c.do(command.JobStop{Job: k, Now: in.Now}); err != nil && fault.Of(err) != codes.NotFound {
-			return v1.Job{}, err
+		if _, err := c.do(command.JobStop{Job: k, Now: cmd.Now, Grace: cmd.Grace}); err != nil && fault.Of(err) != codes.NotFound {
+			return "", err
 		}
 	}
-	return c.Reader.Job(c.r.Context(), c.p, name)
+	return name, nil
 }
 
 // queuedAgain lists the elements of an array that have run and wait again: they end

@@ -81,15 +81,16 @@ func (c *call) step() (v1.Step, error) {
 
 func (c *call) stopStep(in v1.StepStop) (v1.Step, error) {
 	name, n := c.path("id"), stepNumber(c.path("step"))
+	if n == workload.PrimaryStep {
+		return c.stopPrimary(name, in)
+	}
 	j, s, err := c.Reader.FindStep(c.r.Context(), c.p, name, n, access.JobControl)
 	if err != nil {
 		return v1.Step{}, err
 	}
-	cmd := command.StepStop{Job: j.ID, N: n, Grace: -1, Now: in.Now}
-	if in.Grace != "" {
-		if cmd.Grace, err = quantity.ParseDuration(string(in.Grace)); err != nil || cmd.Grace < 0 || cmd.Grace > maxGrace {
-			return v1.Step{}, fault.Invalid("grace", "must be a span such as 30s, at most a day")
-		}
+	cmd := command.StepStop{Job: j.ID, N: n, Now: in.Now}
+	if cmd.Grace, err = stopGrace(in.Grace); err != nil {
+		return v1.Step{}, err
 	}
 	if s.State != workload.Ended {
 		if _, err := c.do(cmd); err != nil {
@@ -99,7 +100,33 @@ func (c *call) stopStep(in v1.StepStop) (v1.Step, error) {
 	return c.Reader.Step(c.r.Context(), c.p, name, n)
 }
 
+// stopPrimary stops a job by its primary, whose end is the job's.
+func (c *call) stopPrimary(name string, in v1.StepStop) (v1.Step, error) {
+	s, err := c.Reader.Step(c.r.Context(), c.p, name, workload.PrimaryStep)
+	if err != nil {
+		return v1.Step{}, err
+	}
+	if s.State != string(workload.Ended) {
+		if _, err := c.stopNamed(name, v1.StopRequest{Now: in.Now, Grace: in.Grace}); err != nil {
+			return v1.Step{}, err
+		}
+	}
+	return c.Reader.Step(c.r.Context(), c.p, name, workload.PrimaryStep)
+}
+
 const maxGrace = int64(24 * 3600 * 1e9)
+
+// stopGrace reads the time between SIGTERM and SIGKILL, in ns; below 0: none is given.
+func stopGrace(in v1.Quantity) (int64, error) {
+	if in == "" {
+		return -1, nil
+	}
+	n, err := quantity.ParseDuration(string(in))
+	if err != nil || n < 0 || n > maxGrace {
+		return 0, fault.Invalid("grace", "must be a span such as 30s, at most a day")
+	}
+	return n, nil
+}
 
 // stepNumber reads a step's number; what is none is no step's.
 func stepNumber(s string) int32 {

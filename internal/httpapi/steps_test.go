@@ -113,11 +113,56 @@ func TestLifeOfAStep(t *testing.T) {
 	for s, err := range c.Steps(t.Context(), job, v1.StepQuery{State: "live"}) {
 		t.Errorf("one lives: %+v, %v", s, err)
 	}
-	for _, path := range []string{"/steps/4", "/steps/1", "/steps/x", "/steps/02"} {
+	for _, path := range []string{"/steps/4", "/steps/0", "/steps/x", "/steps/02"} {
 		get[v1.Problem](h, 404, request{method: "GET", path: "/v1/jobs/" + job + path, user: "ada"})
 	}
 	get[v1.Problem](h, 422, request{method: "GET", path: "/v1/jobs/" + job + "/steps/2?wait=long", user: "ada"})
 	get[v1.Problem](h, 422, request{method: "GET", path: "/v1/jobs/" + job + "/steps?state=odd", user: "ada"})
+}
+
+// A job's primary is its step 1: it is shown, waited for and stopped as one, and with it
+// the job.
+func TestPrimaryIsAStep(t *testing.T) {
+	h := newHarness(t)
+	c := h.client("ada")
+	spec := example()
+	spec.Args = []string{"--fast"}
+	made, err := c.Submit(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := made.ID
+	if s, err := c.Step(t.Context(), job, 1); err != nil || s.State != "queued" || s.ID != job+".1" || s.Spec.Image != spec.Image || s.Spec.Args[0] != "--fast" {
+		t.Errorf("it waits: %+v, %v", s, err)
+	}
+	waited := make(chan *v1.Step)
+	go func() {
+		s, err := c.WaitStep(context.Background(), job, 1, v1.Running, v1.WaitOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- s
+	}()
+	h.start(job)
+	if s := <-waited; s.State != "running" || s.Image == "" || s.Started == nil {
+		t.Errorf("it runs: %+v", s)
+	}
+	if j, err := c.Job(t.Context(), job); err != nil || j.Image == "" || j.Steps != 0 {
+		t.Errorf("the job: %+v, %v", j, err)
+	}
+	if _, err := h.client("ben").StopStep(t.Context(), job, 1, v1.StepStop{}); v1.CodeOf(err) != codes.NotFound {
+		t.Errorf("stopped by a stranger: %v", err)
+	}
+	if _, err := c.StopStep(t.Context(), job, 1, v1.StepStop{Grace: "-1s"}); v1.CodeOf(err) != codes.Invalid {
+		t.Errorf("a grace that is none: %v", err)
+	}
+	if s, err := c.StopStep(t.Context(), job, 1, v1.StepStop{Grace: "5s"}); err != nil || s.State != "stopping" {
+		t.Errorf("stopped: %+v, %v", s, err)
+	}
+	h.end(job, 0)
+	if s, err := c.StopStep(t.Context(), job, 1, v1.StepStop{}); err != nil || s.State != "ended" || s.Outcome != "cancelled" {
+		t.Errorf("stopped once more: %+v, %v", s, err)
+	}
 }
 
 // A step's log and what is run in it are its own.

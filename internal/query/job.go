@@ -286,6 +286,9 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 	if j.State == workload.Held {
 		out.Reasons, out.Eligible = Reasons(reasons), eligible(j)
 	}
+	if j.Steps > workload.PrimaryStep {
+		out.Steps = int(j.Steps - workload.PrimaryStep)
+	}
 	if j.Of != 0 && j.ID > 0 {
 		out.Number = decimal(j.ID)
 	}
@@ -302,7 +305,7 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	}
 	out.Spec, out.Eligible = j.Spec.Wire(), eligible(j)
 	if !waiting(j) {
-		out.Devices = v.devices(j.Attempt.Devices)
+		out.Devices, out.Image = v.devices(j.Attempt.Devices), j.Attempt.Image
 	}
 	if workload.RulesOf(j.State).Running {
 		out.Limit = moment(j.Attempt.Until)

@@ -61,11 +61,38 @@ func (r *Reader) Step(ctx context.Context, p access.Principal, name string, n in
 	if err != nil {
 		return v1.Step{}, err
 	}
+	if n == workload.PrimaryStep {
+		return r.primaryWire(v, j)
+	}
 	s, err := r.step(ctx, v, j, n)
 	if err != nil {
 		return v1.Step{}, err
 	}
 	return r.stepWire(v, j, s), nil
+}
+
+// primaryWire is a job's primary as a step of it. It shares all that the job has.
+func (r *Reader) primaryWire(v view, j *workload.Job) (v1.Step, error) {
+	if j.Array != nil {
+		return v1.Step{}, fault.NotFound("step", j.Name()+"."+decimal(int32(workload.PrimaryStep)))
+	}
+	job, err := r.jobWire(v, j, false)
+	if err != nil {
+		return v1.Step{}, err
+	}
+	out := v1.Step{
+		ID: job.ID + "." + decimal(int32(workload.PrimaryStep)), Job: job.ID, N: workload.PrimaryStep, State: job.State, Outcome: job.Outcome,
+		ExitCode: job.ExitCode, Message: job.Message, Attempt: job.Attempt, Image: job.Image, Devices: job.Devices, Progress: job.Progress,
+		Submitted: job.Submitted, Started: job.Started, Ended: job.Ended, Seq: job.Seq,
+		Spec: v1.StepSpec{
+			Name: job.Spec.Name, Image: job.Spec.Image, Command: job.Spec.Command, Args: job.Spec.Args, Env: job.Spec.Env,
+			Workdir: job.Spec.Workdir, Mounts: job.Spec.Mounts, Pull: job.Spec.Pull, Grace: job.Spec.Grace,
+		},
+	}
+	if waiting(j) {
+		out.State = string(workload.Queued)
+	}
+	return out, nil
 }
 
 // FindStep returns the rows of a job and of a step of it, if the caller may do to the job
@@ -81,6 +108,9 @@ func (r *Reader) FindStep(ctx context.Context, p access.Principal, name string, 
 
 // StepReached reports whether a step runs, or has ended.
 func (r *Reader) StepReached(ctx context.Context, p access.Principal, name string, n int32, until string) (bool, error) {
+	if n == workload.PrimaryStep {
+		return r.Reached(ctx, p, name, until)
+	}
 	_, s, err := r.FindStep(ctx, p, name, n, access.JobRead)
 	if err != nil {
 		return false, err

@@ -26,9 +26,13 @@ func (j *Job) Due() int64 {
 	return a.Until
 }
 
-// KillAt is when SIGKILL is due for an attempt that is being stopped, in ns.
+// KillAt is when SIGKILL is due for an attempt that is being stopped, in ns. However long
+// a grace somebody gave it, that is no later than at the end of its time.
 func (j *Job) KillAt() int64 {
-	if a := j.Attempt; a.Preempt.By != 0 {
+	switch a := j.Attempt; {
+	case a.Grace != 0:
+		return min(a.StopAt+a.Grace, max(a.Until, a.StopAt)+j.Spec.Grace)
+	case a.Preempt.By != 0:
 		return a.StopAt + a.Preempt.Grace
 	}
 	return j.Attempt.StopAt + j.Spec.Grace

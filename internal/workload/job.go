@@ -143,6 +143,7 @@ type Attempt struct {
 	Ended    int64                // ns: primary's end, or when the end was learned
 	Signaled bool                 // the user's signal was sent
 	StopAt   int64                // ns: when SIGTERM was decided; 0: not
+	Grace    int64                `json:",omitempty"` // ns from then to SIGKILL, as whoever stopped it said; 0: the job's
 	Kill     bool                 // SIGKILL was decided
 	Cause    codes.Outcome        // why it is being stopped
 	Preempt  Preemption           // set when it is made to give way to another job
