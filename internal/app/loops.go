@@ -60,16 +60,15 @@ type loops struct {
 func (s *server) newLoops() *loops {
 	l := &loops{s: s}
 	var who run.People = s.machine
-	var files run.Paths = paths{}
 	if s.Config.Engine.Kind == config.EngineSim {
-		who, files = simulated{s.machine}, anyPath{}
+		who = simulated{s.machine}
 	}
 	l.images = images.New(images.Config{
 		Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Ready: func() { l.runner.Wake() }, Log: s.Log,
 	})
 	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{
-		Port: s.port, Engine: s.link, Images: l.images, People: who, Paths: files, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
+		Port: s.port, Engine: s.link, Images: l.images, People: who, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
 		Site: run.Site{
 			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
 			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(),
@@ -100,7 +99,7 @@ func (s *server) client() []engine.Mount {
 		s.Log.Warn("croft isn't installed beside croftd: batch scripts won't run", "path", path)
 		return nil
 	}
-	return []engine.Mount{{Source: path, Target: v1.JobClient, ReadOnly: true}}
+	return []engine.Mount{{Source: path, Target: v1.JobClient, ReadOnly: true, Site: true}}
 }
 
 // run runs all loops until ctx ends.

@@ -69,8 +69,8 @@ var layers = []layer{
 	},
 	{
 		name: "machine", packages: []string{"internal/people", "internal/config", "internal/setup"}, ordered: true,
-		may: []string{"leaves", "engine", "api/v1/codes"},
-		why: "they say what the machine is like; what follows from it is decided elsewhere",
+		may: []string{"leaves", "engine", "internal/engine/cri/bind", "api/v1/codes"},
+		why: "they say what the machine is like, mounts included; what follows from it is decided elsewhere",
 	},
 	{
 		name: "store", ordered: true, may: []string{"domain", "leaves", "api/v1/codes"},

@@ -218,10 +218,14 @@ type Group struct {
 	GID  int64
 }
 
-// Mount is a bind mount, already checked against the site's allowed roots.
+// Mount is a bind mount. Its source is looked up as the user, who must be able to read
+// it, and has to lie in one of the folders Within, links resolved; what was found then
+// is what is mounted, whatever becomes of the path.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
+	Within         []string
+	Site           bool // the site's own, which isn't looked up as the user
 }
 
 // Phase of a step as an engine sees it.

@@ -9,8 +9,7 @@ import (
 	"path"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"croft.dev/croft/internal/engine/cri/bind"
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/quantity"
 )
@@ -170,7 +169,7 @@ func idmaps(m Machine, p string, k kind) bool {
 		switch err := m.IDMap(p); {
 		case err == nil:
 			return true
-		case errors.Is(err, unix.EINVAL): // the file system says no
+		case errors.Is(err, bind.ErrNoIDMap): // the file system says no
 			return false
 		}
 	}

@@ -65,7 +65,7 @@ func kernel(_ context.Context, d *Deps) []Finding {
 	}
 	out := one(OK, "%s", text)
 	if !parseRelease(text).atLeast(version{5, 12}) {
-		out = fix(one(Note, "%s has no idmapped mounts: jobs use their owner's ids", text), "Linux 5.12 or later has them")
+		out = fix(one(Warn, "%s is too old for jobs to mount folders", text), "Linux 5.12 or later can")
 	}
 	if !d.Machine.Root {
 		return append(out, one(Note, "not run by root: devices' users, capabilities and idmapped mounts weren't looked at")...)

@@ -18,6 +18,7 @@ import (
 
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/bind"
 	"croft.dev/croft/internal/people"
 )
 
@@ -130,7 +131,7 @@ func ThisMachine() Machine {
 		Timeout: 3 * time.Second,
 	}
 	if m.Root {
-		m.IDMap = tryIDMap
+		m.IDMap = bind.TryIDMap
 	}
 	return m
 }

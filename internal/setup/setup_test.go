@@ -18,6 +18,7 @@ import (
 
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/bind"
 	"croft.dev/croft/internal/people"
 )
 
@@ -224,7 +225,7 @@ func TestFindings(t *testing.T) {
 				p.files["proc/self/status"] = text("CapEff:\t00000000fe3ffffb\n")
 			}, "Kernel",
 			[]Finding{
-				{Level: Note, Text: "5.10.0-9-amd64 has no idmapped mounts: jobs use their owner's ids", Fix: "Linux 5.12 or later has them"},
+				{Level: Warn, Text: "5.10.0-9-amd64 is too old for jobs to mount folders", Fix: "Linux 5.12 or later can"},
 				{Level: Note, Text: "no CAP_SYS_RESOURCE: the limit on locked memory stays as it is (RDMA, pinned buffers)", Fix: "run Croft outside of a container, or give that one the capability"},
 			},
 		},
@@ -252,7 +253,7 @@ func TestFindings(t *testing.T) {
 				d.Config.Mounts = []string{"/a", "/b", "/c"}
 				p.mounts["/a"], p.mounts["/b"], p.mounts["/c"] = local(0), FileSystem{Type: 0x2FC12FC1}, local(0)
 				p.idmap = func(path string) error {
-					return map[string]error{"/a": unix.EINVAL, "/c": errors.New("no user namespaces")}[path]
+					return map[string]error{"/a": bind.ErrNoIDMap, "/c": errors.New("no user namespaces")}[path]
 				}
 			}, "Homes",
 			[]Finding{

@@ -114,7 +114,10 @@ func TestIdentityAndConfinement(t *testing.T) {
 			}
 		}
 	}
-	a.Mounts = []engine.Mount{{Source: home, Target: "/home/alice"}, {Source: ro, Target: "/ro", ReadOnly: true}}
+	a.Mounts = []engine.Mount{
+		{Source: home, Target: "/home/alice", Within: []string{"/nowhere", home}},
+		{Source: ro, Target: "/ro", ReadOnly: true, Within: []string{filepath.Dir(ro)}},
+	}
 	got := e.run(a)
 	const none = "0000000000000000"
 	want := []string{
@@ -191,7 +194,10 @@ func TestStartErrors(t *testing.T) {
 	}{
 		"missing mount source": {func(a *engine.Allocation) {
 			a.Mounts = []engine.Mount{{Source: "/no/such/source", Target: "/data"}}
-		}, "mount source /no/such/source doesn't exist on node1"},
+		}, "mount /no/such/source: it isn't there, or alice may not read it"},
+		"mount of nothing that may be": {func(a *engine.Allocation) {
+			a.Mounts = []engine.Mount{{Source: "/tmp", Target: "/data", Within: []string{"/tm", "/srv", "/"}}}
+		}, "mount /tmp leads out of the folders that may be mounted here"},
 		"mount over /proc": {func(a *engine.Allocation) {
 			a.Mounts = []engine.Mount{{Source: "/tmp", Target: "/proc/sys"}}
 		}, "mount target /proc/sys is not allowed: /proc belongs to the system"},
@@ -341,6 +347,14 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	}
 	if steps == 1 {
 		return
+	}
+	mounts, err := e.openMounts(ctx, a.User, a.Mounts)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer mounts.close()
+	if err := e.scratch(a.Attempt).attach(mounts, false); err != nil {
+		e.t.Fatal(err)
 	}
 	if _, err := e.createContainer(ctx, a, a.Primary(), sandbox, cfg, img); err != nil {
 		e.t.Fatal(err)

@@ -52,3 +52,12 @@ func (e *Engine) openGate(id engine.StepID) {
 		e.log.Warn("a program can't begin, will try again", "step", id.String(), "error", err)
 	}
 }
+
+// begun does what is left to do once a container runs: it has its mounts, and the
+// program may begin.
+func (e *Engine) begun(id engine.StepID) {
+	if err := e.scratch(id.Attempt).step(id.N).detach(); err != nil {
+		e.log.Warn("a step's mounts stay until its job is removed", "step", id.String(), "error", err)
+	}
+	e.openGate(id)
+}

@@ -108,8 +108,6 @@ type Facts struct {
 	// JobCgroups: Croft makes each attempt's control group itself, with the job's
 	// memory limit. Not with the systemd driver, where only containers are limited.
 	JobCgroups bool
-	// RecursiveReadOnly: mounts beneath a read-only bind are read-only as well.
-	RecursiveReadOnly bool
 	// PullProgress: bytes are reported while an image is pulled.
 	PullProgress bool
 }
@@ -178,15 +176,6 @@ func (e *Engine) ask(ctx context.Context) (Facts, error) {
 	}
 	if systemd {
 		f.CgroupDriver, f.JobCgroups = "systemd", false
-	}
-	status, err := e.rt.status(ctx)
-	if err != nil {
-		return Facts{}, err
-	}
-	for _, h := range status.GetRuntimeHandlers() {
-		if h.GetName() == "" {
-			f.RecursiveReadOnly = h.GetFeatures().GetRecursiveReadOnlyMounts()
-		}
 	}
 	return f, nil
 }

@@ -164,11 +164,8 @@ func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mou
 		{ContainerPath: record.InitPath, HostPath: e.cfg.InitPath, Readonly: true},
 		{ContainerPath: record.Dir, HostPath: own.record()},
 	}
-	for _, m := range step.Mounts {
-		mounts = append(mounts, &runtimeapi.Mount{
-			ContainerPath: m.Target, HostPath: m.Source, Readonly: m.ReadOnly,
-			RecursiveReadOnly: m.ReadOnly && e.facts.RecursiveReadOnly,
-		})
+	for i, m := range step.Mounts { // what is below a read-only one is read-only already
+		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: m.Target, HostPath: own.mountPoint(i), Readonly: m.ReadOnly})
 	}
 	return mounts
 }

@@ -1,9 +1,7 @@
 package cri
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/bind"
 	"croft.dev/croft/internal/engine/cri/cgroup"
 )
 
@@ -43,11 +42,15 @@ func (s scratch) step(n int) scratch {
 
 // mounted lists what is mounted in an attempt's directory.
 func (s scratch) mounted() ([]string, error) {
-	records, err := filepath.Glob(filepath.Join(s.steps(), "*", "record"))
-	if err != nil {
-		return nil, fmt.Errorf("cri: %w", err)
+	var out []string
+	for _, pattern := range []string{filepath.Join("steps", "*", "record"), filepath.Join("steps", "*", "mounts", "*"), filepath.Join("mounts", "*")} {
+		found, err := filepath.Glob(filepath.Join(string(s), pattern))
+		if err != nil {
+			return nil, fmt.Errorf("cri: %w", err)
+		}
+		out = append(out, found...)
 	}
-	return append(records, s.shm(), s.record()), nil
+	return append(out, s.shm(), s.record()), nil
 }
 
 // recordSize bounds what the user can put beside init's note, in bytes.
@@ -173,24 +176,11 @@ func (s scratch) unmount() error {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := unmount(dir); err != nil {
-			return err
+		if err := bind.Detach(dir); err != nil {
+			return fmt.Errorf("cri: %w", err)
 		}
 	}
 	return nil
-}
-
-func unmount(dir string) error {
-	for {
-		err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
-		switch {
-		case err == nil: // perhaps mounted twice
-		case errors.Is(err, unix.EINVAL), errors.Is(err, fs.ErrNotExist):
-			return nil
-		default:
-			return fmt.Errorf("cri: unmount %s: %w", dir, err)
-		}
-	}
 }
 
 // markStopped notes that a step was stopped before its process began: the runtime

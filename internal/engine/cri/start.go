@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -81,10 +79,18 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	if err != nil {
 		return err
 	}
+	mounts, err := e.openMounts(ctx, a.User, s.Mounts)
+	if err != nil {
+		return err
+	}
+	defer mounts.close()
 	if err := e.prepareStep(a, s); err != nil {
 		return err
 	}
 	if err := e.shareCPU(a); err != nil {
+		return err
+	}
+	if err := e.scratch(a.Attempt).step(s.N).attach(mounts, c != ""); err != nil {
 		return err
 	}
 	if c == "" {
@@ -118,7 +124,7 @@ func (e *Engine) existing(ctx context.Context, a engine.Allocation, c *runtimeap
 	}
 	switch c.GetState() {
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		e.openGate(engine.StepID{Attempt: a.Attempt, N: stepOf(c.GetLabels())})
+		e.begun(engine.StepID{Attempt: a.Attempt, N: stepOf(c.GetLabels())})
 		return "", true, nil
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
 		return c.GetId(), false, nil
@@ -138,6 +144,11 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
+	mounts, err := e.openMounts(ctx, a.User, primary.Mounts)
+	if err != nil {
+		return err
+	}
+	defer mounts.close()
 	if err := e.prepare(a); err != nil {
 		return err
 	}
@@ -146,7 +157,11 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
-	if created == "" || have.step(engine.PrimaryStep).GetPodSandboxId() != sandbox {
+	made := created != "" && have.step(engine.PrimaryStep).GetPodSandboxId() == sandbox
+	if err := e.scratch(a.Attempt).attach(mounts, made); err != nil {
+		return err
+	}
+	if !made {
 		created, err = e.createContainer(ctx, a, primary, sandbox, sandboxConfig, image)
 		if err != nil {
 			return err
@@ -217,7 +232,7 @@ func (e *Engine) startContainer(ctx context.Context, step engine.StepID, id stri
 		return e.rt.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 	})
 	if err == nil {
-		e.openGate(step)
+		e.begun(step)
 		return nil
 	}
 	if ctx.Err() != nil || engine.IsUnavailable(err) {
@@ -282,11 +297,6 @@ func (e *Engine) check(a engine.Allocation, s engine.Step) error {
 	for _, m := range s.Mounts {
 		if err := checkTarget(m.Target); err != nil {
 			return err
-		}
-		if _, err := os.Stat(m.Source); errors.Is(err, fs.ErrNotExist) {
-			return refuse("mount source %s doesn't exist on %s", m.Source, e.cfg.NodeName)
-		} else if err != nil {
-			return refuse("mount source %s can't be read on %s", m.Source, e.cfg.NodeName)
 		}
 	}
 	return nil

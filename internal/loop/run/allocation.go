@@ -46,16 +46,9 @@ func (s Site) apply(c *engine.Container) {
 	}
 	c.Mounts = append(c.Mounts, s.Mounts...)
 	if s.CAFile != "" {
-		c.Mounts = append(c.Mounts, engine.Mount{Source: s.CAFile, Target: caFile, ReadOnly: true})
+		c.Mounts = append(c.Mounts, engine.Mount{Source: s.CAFile, Target: caFile, ReadOnly: true, Site: true})
 		c.Env["CROFT_CA_FILE"], c.Env["NODE_EXTRA_CA_CERTS"] = caFile, caFile
 	}
-}
-
-// Paths looks at the machine's files.
-type Paths interface {
-	// Real is what path leads to for u, links resolved. The error is a
-	// *engine.StartError when u may not get there or read it.
-	Real(ctx context.Context, u engine.User, path string) (string, error)
 }
 
 // allocation is what the engine is given for a job's current attempt.
@@ -65,8 +58,8 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 		return a, err
 	}
 	a.Container = engine.Container{Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
-	err = r.fill(ctx, w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
-	return a, err
+	r.fill(w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
+	return a, nil
 }
 
 // stepAllocation is what the engine is given for a further step: where it runs, and what.
@@ -84,8 +77,8 @@ func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload
 			out.Devices = append(out.Devices, d)
 		}
 	}
-	err = r.fill(ctx, w, j, a, &out.Container, out, s.Spec.Mounts, s.Spec.Env)
-	return a, out, err
+	r.fill(w, j, a, &out.Container, out, s.Spec.Mounts, s.Spec.Env)
+	return a, out, nil
 }
 
 // place is where a job's current attempt runs, and as whom.
@@ -112,43 +105,32 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 }
 
 // fill gives a container of the attempt a, which runs step s, its mounts and environment.
-func (r *Runner) fill(ctx context.Context, w *world.World, j *workload.Job, a engine.Allocation, c *engine.Container, s engine.Step, mounts []workload.Mount, env map[string]string) (err error) {
-	if c.Mounts, err = r.mounts(ctx, mounts, w.Site.MountRoots, a.User); err != nil {
-		return err
-	}
+func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *engine.Container, s engine.Step, mounts []workload.Mount, env map[string]string) {
+	c.Mounts = mountsOf(mounts, w.Site.MountRoots, a.User)
 	c.Env = environment(j, a, s)
 	if array, ok := w.Workload.Jobs.Get(j.Of); ok {
 		maps.Copy(c.Env, ofArray(array.Spec.Array.Elements, j))
 	}
 	r.cfg.Site.apply(c)
 	maps.Copy(c.Env, env)
-	return nil
 }
 
-// mounts resolves what the job asked to bind as its user sees it, and checks where
-// that really leads: a link out of the allowed folders is refused, whoever made it.
-func (r *Runner) mounts(ctx context.Context, ask []workload.Mount, roots []string, u engine.User) ([]engine.Mount, error) {
+// mountsOf are the binds that the user asked for, and where their sources have to lie
+// ("~" is his home). The engine looks where they lead, as him, at the moment in which it
+// binds them.
+func mountsOf(ask []workload.Mount, roots []string, u engine.User) []engine.Mount {
+	within := make([]string, 0, len(roots))
+	for _, root := range roots {
+		if root == "~" {
+			root = u.Home
+		}
+		within = append(within, root)
+	}
 	var out []engine.Mount
 	for _, m := range ask {
-		real, err := r.cfg.Paths.Real(ctx, u, m.Source)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(roots, func(root string) bool { return r.under(ctx, real, root, u) }) {
-			return nil, &engine.StartError{Message: "mount " + m.Source + " leads out of the folders that may be mounted here"}
-		}
-		out = append(out, engine.Mount{Source: real, Target: m.Target, ReadOnly: m.ReadOnly})
+		out = append(out, engine.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Within: within})
 	}
-	return out, nil
-}
-
-// under reports whether path is root ("~": the user's home) or below it.
-func (r *Runner) under(ctx context.Context, path, root string, u engine.User) bool {
-	if root == "~" {
-		root = u.Home
-	}
-	real, err := r.cfg.Paths.Real(ctx, u, root)
-	return err == nil && real != "/" && (path == real || strings.HasPrefix(path, real+"/"))
+	return out
 }
 
 // environment is what Croft tells the program.

@@ -100,16 +100,6 @@ func (people) Resolve(_ context.Context, name string, uid int64) (engine.User, e
 	return engine.User{Name: name, UID: 1000, GID: 1000, Home: "/home/" + name, Shell: "/bin/sh"}, nil
 }
 
-// paths are what they say, but /data/link leads to /etc.
-type paths struct{}
-
-func (paths) Real(_ context.Context, _ engine.User, path string) (string, error) {
-	if path == "/data/link" {
-		return "/etc", nil
-	}
-	return path, nil
-}
-
 // bench is a fleet, a world, and one life of a server's runner.
 type bench struct {
 	*testing.T
@@ -138,7 +128,7 @@ func (b *bench) boot() {
 	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
 	b.runner = run.New(run.Config{
 		Site: run.Site{Mounts: []engine.Mount{siteMount}},
-		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Paths: paths{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
+		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -180,4 +170,4 @@ func (b *bench) state(k id.Job, want string) {
 }
 
 // siteMount is what the site gives every job.
-var siteMount = engine.Mount{Source: "/usr/local/bin/croft", Target: "/opt/croft/croft", ReadOnly: true}
+var siteMount = engine.Mount{Source: "/usr/local/bin/croft", Target: "/opt/croft/croft", ReadOnly: true, Site: true}

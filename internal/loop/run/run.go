@@ -26,7 +26,6 @@ type Config struct {
 	Engine engine.Engine
 	Images Images
 	People People
-	Paths  Paths
 	// Instance is the installation's UUID: containers of another are not ours.
 	Instance string
 	Resync   time.Duration // between full listings

@@ -1,0 +1,159 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/bind"
+)
+
+// lookPatience is how long file systems may take to answer.
+const lookPatience = 10 * time.Second
+
+// trees are what a step mounts, in the order of its mounts, not yet seen by anybody.
+// The runtime is given places of the step's own where they are attached from before
+// its container is made until that runs: the container then has them for itself.
+type trees []*bind.Tree
+
+func (ts trees) close() {
+	for _, t := range ts {
+		t.Close()
+	}
+}
+
+// mountPoint is where one of a step's mounts is attached for the runtime.
+func (s scratch) mountPoint(i int) string {
+	return filepath.Join(s.mountPoints(), strconv.Itoa(i))
+}
+func (s scratch) mountPoints() string { return filepath.Join(string(s), "mounts") }
+
+// openMounts finds what a step mounts, as its user.
+func (e *Engine) openMounts(ctx context.Context, u engine.User, mounts []engine.Mount) (ts trees, err error) {
+	defer func() {
+		if err != nil {
+			ts.close()
+		}
+	}()
+	for _, m := range mounts {
+		t, err := openMount(ctx, u, m)
+		if err != nil {
+			return ts, err
+		}
+		ts = append(ts, t)
+		if err := t.Restrict(m.ReadOnly); err != nil {
+			return ts, mountError(u, m.Source, err)
+		}
+	}
+	return ts, nil
+}
+
+// openMount finds what one mount is of. Between the check and the copy nothing is
+// looked up: both are of the same open file.
+func openMount(ctx context.Context, u engine.User, m engine.Mount) (*bind.Tree, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	as := bind.As{} // root, for what is the site's own
+	if !m.Site {
+		as = identityOf(u)
+	}
+	f, err := bind.Open(ctx, as, m.Source)
+	if err != nil {
+		return nil, mountError(u, m.Source, err)
+	}
+	defer f.Close()
+	place, err := bind.Place(f)
+	if err != nil {
+		return nil, mountError(u, m.Source, err)
+	}
+	if !m.Site && !slices.ContainsFunc(m.Within, func(root string) bool { return within(ctx, as, place, root) }) {
+		return nil, &engine.StartError{Message: "mount " + m.Source + " leads out of the folders that may be mounted here"}
+	}
+	t, err := bind.Clone(f)
+	return t, mountError(u, m.Source, err)
+}
+
+// within reports whether place is root or below it, where root may itself be a link.
+func within(ctx context.Context, as bind.As, place, root string) bool {
+	f, err := bind.Open(ctx, as, root)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	real, err := bind.Place(f)
+	return err == nil && real != "/" && (place == real || strings.HasPrefix(place, real+"/"))
+}
+
+func identityOf(u engine.User) bind.As {
+	as := bind.As{UID: u.UID, GID: u.GID}
+	for _, g := range u.Groups {
+		as.Groups = append(as.Groups, g.GID)
+	}
+	return as
+}
+
+// mountError tells what the user can mend from what nobody knows.
+func mountError(u engine.User, source string, err error) error {
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOSYS):
+		return &engine.StartError{Message: "nothing can be mounted here: that needs Linux 5.12 or later"}
+	case errors.As(err, &errno) && slices.Contains([]syscall.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG}, errno):
+		return &engine.StartError{Message: "mount " + source + ": it isn't there, or " + u.Name + " may not read it"}
+	case errors.Is(err, unix.EINVAL):
+		return &engine.StartError{Message: "mount " + source + ": its file system can't be mounted in a second place"}
+	}
+	return &engine.UnavailableError{Cause: fmt.Errorf("mount %s: %w", source, err)}
+}
+
+// attach puts a step's trees where its container's configuration says. What is there
+// from before is what a container may have been made with, and stays if it was.
+func (s scratch) attach(ts trees, made bool) error {
+	if len(ts) == 0 {
+		return nil
+	}
+	// Nobody may go this way to what he couldn't reach by its own.
+	if err := os.MkdirAll(s.mountPoints(), 0o700); err != nil {
+		return fmt.Errorf("cri: %w", err)
+	}
+	for i, t := range ts {
+		at := s.mountPoint(i)
+		there, err := bind.Mounted(at)
+		if err == nil && there && !made {
+			there, err = false, bind.Detach(at)
+		}
+		if err == nil && !there {
+			err = t.Attach(at)
+		}
+		if err != nil {
+			return fmt.Errorf("cri: %w", err)
+		}
+	}
+	return nil
+}
+
+// detach takes a step's mounts away again.
+func (s scratch) detach() error {
+	points, err := filepath.Glob(filepath.Join(s.mountPoints(), "*"))
+	if err != nil {
+		return fmt.Errorf("cri: %w", err)
+	}
+	for _, at := range points {
+		if err := bind.Detach(at); err != nil {
+			return fmt.Errorf("cri: %w", err)
+		}
+	}
+	return nil
+}

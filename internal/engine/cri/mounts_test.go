@@ -1,0 +1,118 @@
+package cri
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/bind"
+)
+
+// ownFolder is a folder of the user's that others may get to.
+func ownFolder(t *testing.T, u engine.User) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "croft-mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, int(u.UID), int(u.GID))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestMounts has a file, a folder that is read-only with all below it, and one in which
+// another file system is mounted.
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	a := e.script(1, `cat /file; echo x 2>/dev/null >/ro/below/x || echo ro refused; touch /ro/x 2>/dev/null || echo above too; echo x >/rw/below/x && echo rw written`)
+	dir := ownFolder(t, a.User)
+	below := filepath.Join(dir, "below")
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), []byte("text\n"), 0o644), os.Mkdir(below, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", below, "tmpfs", 0, "mode=777"); err != nil {
+		t.Fatal(err)
+	}
+	defer bind.Detach(below)
+	a.Mounts = []engine.Mount{
+		{Source: filepath.Join(dir, "file"), Target: "/file", Within: []string{dir}},
+		{Source: dir, Target: "/ro", ReadOnly: true, Within: []string{dir}},
+		{Source: dir, Target: "/rw", Within: []string{dir}},
+	}
+	got := e.run(a)
+	if want := "text\nro refused\nabove too\nrw written\n"; got.stdout != want {
+		t.Errorf("%q, want %q; stderr %s", got.stdout, want, got.stderr)
+	}
+	if left, err := filepath.Glob(e.scratch(a.Attempt).mountPoint(0)); err != nil || len(left) != 1 {
+		t.Fatalf("%v, %v", left, err)
+	}
+	for i := range a.Mounts {
+		if on, err := bind.Mounted(e.scratch(a.Attempt).mountPoint(i)); on || err != nil {
+			t.Errorf("mount %d is still there outside of the container: %v", i, err)
+		}
+	}
+}
+
+// TestMountsSurviveTheServer has the server die between making a container and starting
+// it, and the user swap what he mounts for a link meanwhile: the container has what was
+// checked when it was made.
+func TestMountsSurviveTheServer(t *testing.T) {
+	t.Parallel()
+	first := newEngine(t)
+	a := first.script(1, "cat /data/who")
+	dir := ownFolder(t, a.User)
+	for _, name := range []string{"own", "other"} {
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.WriteFile(filepath.Join(dir, name, "who"), []byte(name), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Mounts = []engine.Mount{{Source: filepath.Join(dir, "own"), Target: "/data", Within: []string{dir}}}
+	first.halfStart(a, 2)
+	if err := errors.Join(os.Rename(filepath.Join(dir, "own"), filepath.Join(dir, "was")), os.Symlink("other", filepath.Join(dir, "own"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, first.cfg).run(a); strings.TrimSpace(got.stdout) != "own" {
+		t.Errorf("stdout %q, stderr %q", got.stdout, got.stderr)
+	}
+}
+
+// TestStepsMounts refuses a step whose mount leads out of what may be, beside one that
+// doesn't, and leaves nothing mounted of either.
+func TestStepsMounts(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	a := e.script(1, "sleep 600")
+	if err := e.Start(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	dir := ownFolder(t, a.User)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), []byte("text\n"), 0o644), os.Symlink("/etc", filepath.Join(dir, "out"))); err != nil {
+		t.Fatal(err)
+	}
+	s := a.Primary()
+	s.N, s.Command = 2, []string{"cat", "/data/file"}
+	s.Mounts = []engine.Mount{{Source: dir, Target: "/data", Within: []string{dir}}}
+	if err := e.StartStep(t.Context(), a, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.wait(t.Context(), engine.StepID{Attempt: a.Attempt, N: 2}); got.stdout != "text\n" {
+		t.Errorf("stdout %q, stderr %q", got.stdout, got.stderr)
+	}
+	s.N, s.Mounts = 3, append(s.Mounts, engine.Mount{Source: filepath.Join(dir, "out"), Target: "/etc2", Within: []string{dir}})
+	var refused *engine.StartError
+	if err := e.StartStep(t.Context(), a, s); !errors.As(err, &refused) || !strings.Contains(refused.Message, "leads out") {
+		t.Errorf("%v", err)
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(text), e.scratch(a.Attempt).step(2).mountPoints()) {
+		t.Errorf("mounts are left: %v\n%s", err, text)
+	}
+}
