@@ -15,6 +15,7 @@ type JobSpec struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
+	Pod         *Pod              `json:"pod,omitempty" doc:"what its containers share"`
 	GPU         Quantity          `json:"gpu,omitempty" doc:"number of devices"`
 	GPUMem      Quantity          `json:"gpu_mem,omitempty" doc:"memory of each device that is the job's, e.g. 10G; without gpu a part of one device that has as much"`
 	Model       string            `json:"model,omitempty" doc:"accelerator model, or several that will do as a100|h100; by default any"`

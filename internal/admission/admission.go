@@ -28,6 +28,7 @@ type View struct {
 	Workload  *workload.State
 	Placement *placement.State
 
+	Network    Network
 	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
 	PlanDepth  int
 	Weights    Weights

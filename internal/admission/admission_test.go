@@ -268,3 +268,62 @@ func TestResolve(t *testing.T) {
 		})
 	}
 }
+
+// What a job may have of the machine's network, and that a port leads to one job.
+func TestNetwork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod            workload.Pod
+		code           codes.Reason
+		field, message string
+	}{
+		"a port":         {pod: workload.Pod{Ports: []workload.Port{{Host: 2000, Container: 80}}}},
+		"a port below":   {workload.Pod{Ports: []workload.Port{{Host: 1999, Container: 80}}}, codes.PortNotAllowed, "pod.ports", "port 1999 of the machine can't lead into a job here (allowed: 2000-2999)"},
+		"a port above":   {workload.Pod{Ports: []workload.Port{{Host: 3000, Container: 80}}}, codes.PortNotAllowed, "pod.ports", "port 3000 of the machine can't lead into a job here (allowed: 2000-2999)"},
+		"the machine's":  {workload.Pod{HostNetwork: true}, codes.NetworkNotAllowed, "pod.network", "jobs have a network of their own here, not the machine's: leave network out"},
+		"a name and dns": {pod: workload.Pod{Name: "a", DNS: []string{"192.0.2.1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "off", 0)
+			spec := example()
+			spec.Pod = tc.pod
+			out := l.submit(t, spec)
+			switch {
+			case tc.code == "" && out.Fault != nil:
+				t.Fatal(out.Fault)
+			case tc.code == "":
+			case out.Fault == nil:
+				t.Fatal("was accepted")
+			default:
+				if r := out.Fault.Reasons[0]; r.Code != tc.code || r.Field != tc.field || r.Message != tc.message || !r.Never {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestPortLeadsToOneJob(t *testing.T) {
+	l := newLab(t, "off", 0)
+	spec := example()
+	spec.GPU, spec.Pod.Ports = 0, []workload.Port{{Host: 2000, Container: 80}}
+	first := l.submit(t, spec).Result.(admission.Accepted).Job
+	l.must(t, command.JobStart{Job: first.ID, Image: "sha256:1", Node: "gpu1"})
+	second := l.submit(t, spec).Result.(admission.Accepted).Job
+	v := l.w.View(l.now)
+	verdict, _, err := admission.Why(v, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(verdict.Reasons) != 1 || verdict.Reasons[0].Code != codes.PortBusy || verdict.Reasons[0].Observed != "2000" || verdict.Reasons[0].Never {
+		t.Errorf("reasons %+v", verdict.Reasons)
+	}
+	h, _ := v.Placement.Holds.Get(first.ID)
+	if w := verdict.Window; w.Kind != placement.StartPromised || w.Start != h.Until {
+		t.Errorf("window %+v, the port is held until %d", w, h.Until)
+	}
+	spec.Pod.Ports[0].Host = 2001
+	other := l.submit(t, spec).Result.(admission.Accepted).Job
+	if verdict, _, err := admission.Why(l.w.View(l.now), other); err != nil || !verdict.Admit {
+		t.Errorf("another port: %+v, %v", verdict.Reasons, err)
+	}
+}

@@ -133,6 +133,7 @@ func (d *decision) form() {
 	for _, r := range d.deniedMounts(d.Spec.Mounts, d.Subject.Home) {
 		d.refuse(r)
 	}
+	d.network()
 }
 
 // deniedMounts refuses what may not be mounted here by a user with that home.

@@ -37,7 +37,7 @@ type lab struct {
 func newLab(t fataler, billing string, funds money.Micros) *lab {
 	l := &lab{w: world.New(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano()}
 	l.must(t, command.SitePut{
-		Site:       world.Site{Instance: "test", PlanDepth: 20, MountRoots: []string{"/data"}, MaxGrace: hour, DefCPU: 1000, DefMem: gib, DefWall: hour},
+		Site:       world.Site{Instance: "test", PlanDepth: 20, MountRoots: []string{"/data"}, Network: admission.Network{FirstPort: 2000, LastPort: 2999}, MaxGrace: hour, DefCPU: 1000, DefMem: gib, DefWall: hour},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}, {Name: "fast", Factor: 2000, Priority: 10, MaxWall: 10 * hour}},
 	})

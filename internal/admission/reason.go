@@ -200,6 +200,9 @@ func (d *decision) misfit(m placement.Misfit) fault.Reason {
 		if m.In != 0 {
 			r.Message = fmt.Sprintf("needs %s %s; %s of the %s that reservation %s has of %s are free", r.Observed, unit(m.Resource), r.Bound, limits.Format(m.Resource, m.Total), d.Subject.In.Name, m.Node)
 		}
+	case placement.PortBusy:
+		r.Field, r.Observed = "pod.ports", strconv.FormatInt(m.Asked, 10)
+		r.Message = fmt.Sprintf("port %d of %s leads to another job, until %s at the latest", m.Asked, m.Node, day(m.Until))
 	case placement.Foreign:
 		r.Message = foreign(m)
 	case placement.Unhealthy:

@@ -120,7 +120,7 @@ func (v View) join(s *Subject, spec *workload.Spec) {
 // for it now. One that says no time gets no more than it may have at all.
 func (v View) seat(r placement.Reservation, p catalog.Partition, q catalog.QoS, who limits.Who, spec workload.Spec) (wall int64, ok bool) {
 	sh := placement.Shape{
-		CPU: spec.CPU, Mem: spec.Mem, GPU: spec.GPU, Model: spec.Model, Memory: spec.GPUMem, Where: spec.Where, Wall: spec.Time,
+		CPU: spec.CPU, Mem: spec.Mem, GPU: spec.GPU, Model: spec.Model, Memory: spec.GPUMem, Where: spec.Where, Ports: placement.PortsOf(spec.Pod.Ports), Wall: spec.Time,
 		Grace: cmp.Or(spec.Grace, q.Grace) + StartMargin, In: r.ID,
 	}
 	if sh, ok = v.Placement.Sized(sh); !ok || spec.Part() > 0 {
@@ -282,13 +282,13 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	if r.Job != nil {
 		d := r.Job.Demand()
 		d.CPU, d.Mem, d.GPU, d.Model, d.Wall, d.Grace = r.Spec.CPU, r.Spec.Mem, r.Spec.GPU, r.Spec.Model, r.Spec.Time, r.Spec.Grace
-		d.Mixed, d.Where, d.GPUMem = r.Spec.Mixed, r.Spec.Where, r.Spec.GPUMem
+		d.Mixed, d.Where, d.GPUMem, d.Ports = r.Spec.Mixed, r.Spec.Where, r.Spec.GPUMem, r.Spec.Pod.Ports
 		return d
 	}
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, GPUMem: s.GPUMem, Mixed: s.Mixed, Where: s.Where, Wall: s.Time, Grace: s.Grace,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, GPUMem: s.GPUMem, Mixed: s.Mixed, Where: s.Where, Ports: s.Pod.Ports, Wall: s.Time, Grace: s.Grace,
 		In: r.Subject.In.ID,
 	}
 }

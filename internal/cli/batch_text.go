@@ -104,7 +104,7 @@ func (j batchJob) reason() string {
 var slurmReasons = map[codes.Reason]string{
 	codes.Priority: "Priority", codes.JobHeld: "JobHeldUser", codes.JobHeldByStaff: "JobHeldAdmin",
 	codes.Dependency: "Dependency", codes.DependencyNever: "DependencyNeverSatisfied", codes.BeginTime: "BeginTime", codes.DeadlineTooSoon: "DeadLine",
-	codes.DevicesBusy: "Resources", codes.CPUBusy: "Resources", codes.MemoryBusy: "Resources",
+	codes.DevicesBusy: "Resources", codes.CPUBusy: "Resources", codes.MemoryBusy: "Resources", codes.PortBusy: "Resources",
 	codes.DevicesForeign: "Resources", codes.DevicesUnhealthy: "Resources",
 	codes.NodeDown: "ReqNodeNotAvail", codes.NodeDrained: "ReqNodeNotAvail", codes.Maintenance: "ReqNodeNotAvail", codes.Reserved: "ReqNodeNotAvail", codes.ReservationWait: "Reservation", codes.ReservationEach: "Reservation",
 	codes.LimitRunning: "AssocMaxJobsLimit", codes.LimitCPU: "AssocGrpCpuLimit", codes.LimitMemory: "AssocGrpMemLimit",

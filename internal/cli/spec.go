@@ -20,6 +20,7 @@ type specFlags struct {
 	file   string
 	env    []string
 	mounts []string
+	pod    v1.Pod
 }
 
 // amounts registers the flags that a clone may change too.
@@ -67,6 +68,11 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
+	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
+	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
+	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
+	a.completeFlag(cmd, "network", fixed("default", "host"))
 	fs.StringVarP(&f.file, "file", "f", "", "job `FILE` in YAML or JSON, - is standard input; flags override it")
 	fs.SetInterspersed(false)
 }
@@ -104,6 +110,7 @@ func (f *specFlags) readParts(a *app, spec *v1.JobSpec) error {
 	if err := f.readMounts(spec); err != nil {
 		return err
 	}
+	f.readPod(spec)
 	for i, m := range spec.Mounts {
 		spec.Mounts[i].Source = a.hostPath(m.Source)
 	}
@@ -217,6 +224,19 @@ func (f *specFlags) readEnv(a *app, spec *v1.JobSpec) error {
 		spec.Env[k] = v
 	}
 	return nil
+}
+
+// readPod lays the flags for the pod over what a file says of it.
+func (f *specFlags) readPod(spec *v1.JobSpec) {
+	pod := v1.Pod{}
+	if spec.Pod != nil {
+		pod = *spec.Pod
+	}
+	pod.Name, pod.Network = otherwise(f.pod.Name, pod.Name), otherwise(f.pod.Network, pod.Network)
+	pod.Ports, pod.DNS = append(pod.Ports, f.pod.Ports...), append(pod.DNS, f.pod.DNS...)
+	if spec.Pod != nil || pod.Name != "" || pod.Network != "" || len(pod.Ports)+len(pod.DNS) > 0 {
+		spec.Pod = &pod
+	}
 }
 
 func (f *specFlags) readMounts(spec *v1.JobSpec) error {

@@ -73,6 +73,9 @@ func decodeNode(n *yaml.Node, v reflect.Value, path string, depth int) error {
 		return nil // as if it were absent
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return decodeNode(n, v.Elem(), path, depth)
 	case reflect.Struct:
 		return decodeStruct(n, v, path, depth)
 	case reflect.Map:

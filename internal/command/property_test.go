@@ -344,6 +344,9 @@ func (h *history) randomSpec(t *rapid.T) workload.Spec {
 		s.Array = workload.ArraySpec{Elements: workload.Elements{{First: 0, Last: 3, Step: 1}}, Most: rapid.Int64Range(0, 2).Draw(t, "at once")}
 		s.GPU = min(s.GPU, 1000)
 	}
+	if rapid.IntRange(0, 2).Draw(t, "port") == 0 {
+		s.Pod.Ports = []workload.Port{{Host: rapid.SampledFrom([]uint16{2000, 2001}).Draw(t, "which"), Container: 80}}
+	}
 	switch rapid.IntRange(0, 8).Draw(t, "waits") {
 	case 0:
 		s.Hold = true
@@ -399,10 +402,25 @@ func (h *history) check(t *rapid.T) {
 	h.limits(t)
 	h.memory(t)
 	h.devices(t)
+	h.ports(t)
 	h.reserved(t)
 	h.shares(t)
 	h.waiting(t)
 	h.stepsFit(t)
+}
+
+// ports checks that each port of a node leads to one job.
+func (h *history) ports(t *rapid.T) {
+	to := map[string]id.Job{}
+	for _, j := range h.w.Workload.Active.All() {
+		for _, p := range j.Spec.Pod.Ports {
+			at := fmt.Sprint(j.Attempt.Node, " ", p.Host)
+			if other, taken := to[at]; taken {
+				t.Fatalf("port %s leads to jobs %d and %d", at, other, j.ID)
+			}
+			to[at] = j.ID
+		}
+	}
 }
 
 // memory checks that no device's memory is given twice, and that each job has as much.

@@ -47,6 +47,8 @@ type Config struct {
 	// Folders of the host that jobs may mount, with all below them. "~" is the home
 	// of the job's user. What the user may not read stays unreadable.
 	Mounts []string `yaml:"mounts"`
+	// What jobs may have of the machine's network.
+	Network Network `yaml:"network"`
 	// Logins by password, from where the socket isn't.
 	Login Login `yaml:"login"`
 	// Unix names of the platform's administrators. Root always is one.
@@ -82,6 +84,18 @@ type Listen struct {
 	// Names besides localhost that requests over HTTP may give as their host: those by
 	// which a proxy is reached that passes them on.
 	Hosts []string `yaml:"hosts" example:"croft.example.org"`
+}
+
+// Network says what jobs may have of the machine's network.
+type Network struct {
+	// Whether a job's containers may be in the machine's own network, if it asks for that.
+	// They then reach what listens on loopback only, too.
+	Host bool `yaml:"host"`
+	// Ports of the machine that jobs may have lead into them, as FIRST-LAST, or none.
+	Ports PortRange `yaml:"ports"`
+	// IPv4 address of the machine at which they do. 0.0.0.0 is all: whoever reaches the
+	// machine then reaches the jobs.
+	Publish string `yaml:"publish"`
 }
 
 // Login is about passwords and the sessions that they open.
@@ -318,6 +332,7 @@ func Default() Config {
 		QoS:        []QoS{defaultQoS()},
 		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, UserJobs: 10_000},
 		Mounts:     []string{"~"},
+		Network:    Network{Host: true, Ports: ports(1024, 65535), Publish: "127.0.0.1"},
 		Priority:   Priority{Age: 1000, AgeCap: 14 * day, FairShare: 1000, Guarantee: 10_000, HalfLife: 7 * day},
 		Plan:       Plan{Depth: 100},
 		Login:      Login{Passwords: true, Session: 7 * day, Idle: day},

@@ -31,6 +31,19 @@ type Mode uint32
 // Path is an absolute path of the host.
 type Path string
 
+// PortRange is the TCP ports from First to Last, written as 20000-29999, one alone, or
+// none.
+type PortRange uint32
+
+// ports is the range from first to last.
+func ports(first, last uint16) PortRange { return PortRange(first)<<16 | PortRange(last) }
+
+// First is the least port; 0: there is none.
+func (v PortRange) First() uint16 { return uint16(v >> 16) }
+
+// Last is the largest port.
+func (v PortRange) Last() uint16 { return uint16(v) }
+
 const (
 	mib    Bytes    = 1 << 20
 	gib    Bytes    = 1 << 30
@@ -62,6 +75,7 @@ var (
 	_ scalar = (*Factor)(nil)
 	_ scalar = (*Mode)(nil)
 	_ scalar = (*Path)(nil)
+	_ scalar = (*PortRange)(nil)
 )
 
 func (v *Cores) parse(text string) error { return into(v, text, quantity.ParseCPU) }
@@ -113,6 +127,31 @@ func (v *Path) parse(text string) error {
 }
 func (v *Path) format() string { return string(*v) }
 func (*Path) form() string     { return "an absolute path, such as /srv/croft" }
+
+func (v *PortRange) parse(text string) error {
+	if text == "none" {
+		*v = 0
+		return nil
+	}
+	first, last, two := strings.Cut(text, "-")
+	if !two {
+		last = first
+	}
+	a, err1 := strconv.ParseUint(first, 10, 16)
+	b, err2 := strconv.ParseUint(last, 10, 16)
+	if err1 != nil || err2 != nil || a == 0 || a > b {
+		return errors.New("not ports")
+	}
+	*v = ports(uint16(a), uint16(b))
+	return nil
+}
+func (v *PortRange) format() string {
+	if *v == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d-%d", v.First(), v.Last())
+}
+func (*PortRange) form() string { return "ports, such as 20000-29999, or none" }
 
 // into reads text by read and stores it in v.
 func into[T ~int64](v *T, text string, read func(string) (int64, error)) error {

@@ -35,6 +35,9 @@ func (c *Config) check() fault.Fields {
 	checkQoS(c.QoS, c.MaxGrace, &f)
 	c.Defaults.check(&f)
 	checkMounts(c.Mounts, &f)
+	if a, err := netip.ParseAddr(c.Network.Publish); err != nil || !a.Is4() {
+		f.Add("network.publish", "%q must be an IPv4 address of this machine, or 0.0.0.0", c.Network.Publish)
+	}
 	for i, name := range c.Admins {
 		if !unixName(name) {
 			f.Add(element("admins", i), "%q is no name of a Unix user", name)

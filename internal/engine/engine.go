@@ -167,6 +167,7 @@ type Allocation struct {
 	Container        // the primary's
 
 	User User
+	Pod  Pod
 
 	CPU     int64 // milli-cores, enforced on all steps together
 	Memory  int64 // bytes, likewise; /dev/shm is half of it and counted in it
@@ -201,6 +202,17 @@ type Step struct {
 	Memory  int64    // bytes, enforced
 	Devices []Device // of the attempt's
 }
+
+// Pod is what all containers of an attempt share.
+type Pod struct {
+	Hostname    string // a DNS label; empty: made of the job's name
+	HostNetwork bool   // the machine's network; then there is no host name of its own
+	Ports       []Port
+	DNS         []string // name servers, asked before the site's
+}
+
+// Port is a TCP port of the machine that leads to one of the attempt.
+type Port struct{ Host, Container uint16 }
 
 // User is whom the containers run as.
 type User struct {

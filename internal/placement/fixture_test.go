@@ -61,10 +61,11 @@ func small(n int64, model string) Shape {
 }
 
 func job(jid id.Job, sh Shape) *workload.Job {
-	return &workload.Job{
-		ID: jid, Submitted: int64(jid), State: workload.Queued,
-		Spec: workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, GPUMem: sh.Memory, Mixed: sh.Mixed, Where: sh.Where, Time: sh.Wall, Grace: sh.Grace},
+	spec := workload.Spec{CPU: sh.CPU, Mem: sh.Mem, GPU: sh.GPU, Model: sh.Model, GPUMem: sh.Memory, Mixed: sh.Mixed, Where: sh.Where, Time: sh.Wall, Grace: sh.Grace}
+	for p := range sh.Ports.All() {
+		spec.Pod.Ports = append(spec.Pod.Ports, workload.Port{Host: p, Container: 1})
 	}
+	return &workload.Job{ID: jid, Submitted: int64(jid), State: workload.Queued, Spec: spec}
 }
 
 // placeOf is a job's place in these tests: its priority is what it is pinned to.

@@ -48,7 +48,7 @@ func lacksLess(a, b []Misfit) bool {
 }
 
 func weigh(ms []Misfit) (weight int, until int64) {
-	byEffort := []MisfitKind{Busy, NoWindow, Reserved, InWindow, Foreign, Unhealthy, Drained, Down, NoFeature, NeverFit}
+	byEffort := []MisfitKind{Busy, PortBusy, NoWindow, Reserved, InWindow, Foreign, Unhealthy, Drained, Down, NoFeature, NeverFit}
 	// What is enough once other jobs end doesn't wait for a repair.
 	waits := slices.ContainsFunc(ms, func(m Misfit) bool {
 		return m.Kind == Busy && m.Until > 0 && m.Resource != limits.CPU && m.Resource != limits.Mem
@@ -76,14 +76,15 @@ func (s *State) misfitsOn(sh Shape, node string, now int64) []Misfit {
 	case !sum.full.fits(sh):
 		return short(sh, Capacity{sum.full.cpu, sum.full.mem, sum.full.most(sh), node, node, node})
 	}
-	if sh.In != 0 {
-		return s.misfitsInside(sh, node, sum, now)
+	ports := s.portMisfits(sh, node, now)
+	sh.Ports = ""
+	switch {
+	case sh.In != 0:
+		return append(ports, s.misfitsInside(sh, node, sum, now)...)
+	case s.touches(sh, node, now):
+		return append(ports, s.misfitsBeside(sh, node, sum, now)...)
 	}
-	holds := s.HoldsOn(node)
-	if s.touches(sh, node, now) {
-		return s.misfitsBeside(sh, node, sum, now)
-	}
-	return s.shortOf(sh, node, sum, holds, now)
+	return append(ports, s.shortOf(sh, node, sum, s.HoldsOn(node), now)...)
 }
 
 // shortOf says what keeps sh off a node now, as if nothing was reserved there. Holds are

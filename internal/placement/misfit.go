@@ -15,6 +15,7 @@ const (
 	NoFeature MisfitKind = "constraint"  // no node has the labels, or this one doesn't
 	NoModel   MisfitKind = "unknown"     // no node has such a model
 	Busy      MisfitKind = "busy"        // other jobs have it
+	PortBusy  MisfitKind = "port"        // another job has a port of the node, Asked
 	Foreign   MisfitKind = "foreign"     // processes that Croft didn't start are on the devices
 	Unhealthy MisfitKind = "unhealthy"   // the devices have failed
 	InWindow  MisfitKind = "maintenance" // the job would run into a maintenance window
@@ -60,6 +61,8 @@ func (m Misfit) Code() codes.Reason {
 		return codes.ModelUnknown
 	case Foreign:
 		return codes.DevicesForeign
+	case PortBusy:
+		return codes.PortBusy
 	case Unhealthy:
 		return codes.DevicesUnhealthy
 	case InWindow:

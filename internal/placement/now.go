@@ -160,7 +160,7 @@ func (s *State) fitOn(sh Shape, node string, sum nodeSum, now int64) (spot Spot,
 	if sh.CPU > cpu || sh.Mem > mem || !sum.usable.fits(sh) || sh.GPU > sum.mostFree() {
 		return spot, over, false
 	}
-	if _, crosses := s.crossing(node, now, sh.Length()); crosses {
+	if _, crosses := s.crossing(node, now, sh.Length()); crosses || s.portMisfits(sh, node, now) != nil {
 		return spot, over, false
 	}
 	spot.Node = node

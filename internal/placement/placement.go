@@ -86,6 +86,7 @@ type Hold struct {
 	Mem     int64
 	Devices []string // UUIDs
 	Part    int64    // milli-devices that it has of its one device; 0: its devices are whole
+	Ports   Ports
 	From    int64
 	Until   int64          // ns; wall + grace
 	In      id.Reservation // 0: none

@@ -92,7 +92,7 @@ func (p *planner) lay() {
 // shape is what a job takes on the timeline; false if no device has as much memory.
 func (p *planner) shape(j *workload.Job) (Shape, bool) {
 	sh := Shape{
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Memory: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Memory: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where, Ports: PortsOf(j.Spec.Pod.Ports),
 		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin), In: j.In,
 	}
 	if sh.Memory == 0 {
@@ -348,7 +348,7 @@ func (p *planner) start(j *workload.Job, sh Shape, r *Slot) bool {
 	if r.use.part > 0 {
 		r.track.shared[r.use.shared].uuid = spot.Devices[0].UUID
 	}
-	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, From: p.in.Now, Until: r.To, In: sh.In})
+	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Ports: sh.Ports, From: p.in.Now, Until: r.To, In: sh.In})
 	p.out.Starts = append(p.out.Starts, Start{j, spot})
 	return true
 }

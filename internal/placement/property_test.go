@@ -15,6 +15,7 @@ import (
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
 )
 
 // drawFleet is up to three nodes with up to four devices of two models each, some
@@ -61,6 +62,7 @@ func drawShape(t *rapid.T) Shape {
 		Memory: rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 3, 5, 10}).Draw(t, "memory of each") * gib,
 		Mixed:  rapid.Bool().Draw(t, "mixed"),
 		Where:  rapid.SampledFrom([]string{"", "", "even", "!even"}).Draw(t, "where"),
+		Ports:  rapid.SampledFrom([]Ports{"", "", "", PortsOf([]workload.Port{{Host: 80}}), PortsOf([]workload.Port{{Host: 81}}), PortsOf([]workload.Port{{Host: 80}, {Host: 81}})}).Draw(t, "ports"),
 		Wall:   rapid.Int64Range(1, 30).Draw(t, "wall") * 60 * second,
 		Grace:  rapid.Int64Range(0, 1).Draw(t, "grace") * 60 * second,
 	}
@@ -103,7 +105,7 @@ func drawHolds(t *rapid.T, s *State, now int64) {
 		if spot, misfits := s.FitNow(sh, everywhere, now); misfits == nil {
 			checkDevices(t, s, asked, spot.Node, spot.Models())
 			until := now + rapid.Int64Range(-1, 30).Draw(t, "until")*60*second
-			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Until: until})
+			s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Ports: sh.Ports, Until: until})
 		}
 	}
 }
@@ -116,6 +118,7 @@ type taken struct {
 	models   []catalog.ModelCount
 	shared   string // the device that it has a part of
 	memory   int64  // bytes that it needs of each device's
+	ports    Ports
 }
 
 // checkNever fails if at any time the uses together pass what a node has, or a
@@ -132,11 +135,18 @@ func checkNever(t *rapid.T, s *State, holds, reserved []taken) {
 			}
 		}
 		parts, memory := map[string]int64{}, map[string]int64{}
+		ports := map[uint16]bool{}
 		for _, u := range all {
 			if u.node != at.node || u.from > at.from || u.to <= at.from {
 				continue
 			}
 			cpu, mem = cpu-u.cpu, mem-u.mem
+			for p := range u.ports.All() {
+				if ports[p] {
+					t.Fatalf("%s at %d: port %d leads to two jobs", at.node, at.from, p)
+				}
+				ports[p] = true
+			}
 			if u.shared != "" && len(u.models) > 0 {
 				m := u.models[0]
 				has := memoryOfRows(s, m.Model)
@@ -214,7 +224,7 @@ func heldOf(s *State, now int64) []taken {
 		if to <= now {
 			to = now + Overdue
 		}
-		use := taken{h.Node, now, to, h.CPU, h.Mem, s.usableModels(h), "", 0}
+		use := taken{h.Node, now, to, h.CPU, h.Mem, s.usableModels(h), "", 0, h.Ports}
 		if h.Part > 0 {
 			use.shared = h.Devices[0]
 		}
@@ -297,7 +307,7 @@ func TestTimelineNeverOverAllocates(t *testing.T) {
 		for _, r := range made {
 			tl.Cancel(r)
 		}
-		if diff := gocmp.Diff(s.Timeline(now, everywhere).tracks, narrowed(tl).tracks, gocmp.AllowUnexported(track{}, offer{}, shared{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := gocmp.Diff(s.Timeline(now, everywhere).tracks, narrowed(tl).tracks, gocmp.AllowUnexported(track{}, offer{}, shared{}, portBook{}, takenPort{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("cancelling everything doesn't restore the timeline:\n%s", diff)
 		}
 	})
@@ -305,7 +315,7 @@ func TestTimelineNeverOverAllocates(t *testing.T) {
 
 // slotTaken is what a slot takes.
 func slotTaken(sh Shape, r *Slot) taken {
-	u := taken{r.Node, r.From, r.To, sh.CPU, sh.Mem, r.Models, "", sh.Memory}
+	u := taken{r.Node, r.From, r.To, sh.CPU, sh.Mem, r.Models, "", sh.Memory, sh.Ports}
 	if r.use.part > 0 {
 		u.shared = cmp.Or(r.track.shared[r.use.shared].uuid, fmt.Sprint("column ", r.use.shared))
 	}

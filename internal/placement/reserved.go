@@ -113,14 +113,16 @@ func (s *State) trackFor(sh Shape, node string, sum nodeSum, now int64) *track {
 }
 
 // reserve takes what is booked from now on off a node's track, and gives back what jobs
-// inside hold of that: it is part of what is booked.
+// inside hold of that: it is part of what is booked. Their ports aren't.
 func (s *State) reserve(t *track, holds []Hold, uses []use, now int64) {
 	for b, p := range s.bookedOn(t.node) {
 		from := max(b.From, now)
 		t.add(from, b.To, use{row: t.uses(p.CPU, p.Mem, p.Models)}, -1)
 		for i, h := range holds {
 			if h.In == b.Reservation {
-				t.add(from, min(b.To, h.ends(now)), uses[i], +1)
+				u := uses[i]
+				u.ports = ""
+				t.add(from, min(b.To, h.ends(now)), u, +1)
 			}
 		}
 	}
@@ -153,6 +155,8 @@ func (s *State) inside(r id.Reservation, node string, sum nodeSum, now int64) *t
 	for _, h := range s.HoldsOn(node) {
 		if h.In == r {
 			t.add(now, h.ends(now), s.useOf(t, h), -1)
+		} else {
+			t.ports.add(h.Ports, now, h.ends(now), -1)
 		}
 	}
 	s.close(t, now)

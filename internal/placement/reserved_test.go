@@ -139,8 +139,8 @@ func startSome(t *rapid.T, s *State, now int64) []inside {
 			t.Fatalf("%+v fits at %v, and then: %+v", sh, spot, bad)
 		}
 		checkDevices(t, s, asked, spot.Node, spot.Models())
-		s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, From: now, Until: now + sh.Length(), In: sh.In})
-		u := taken{spot.Node, now, now + sh.Length(), sh.CPU, sh.Mem, spot.Models(), "", sh.Memory}
+		s.Hold(Hold{Job: id.Job(1000 + i), Node: spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Ports: sh.Ports, From: now, Until: now + sh.Length(), In: sh.In})
+		u := taken{spot.Node, now, now + sh.Length(), sh.CPU, sh.Mem, spot.Models(), "", sh.Memory, sh.Ports}
 		if spot.Part > 0 {
 			u.shared = spot.Devices[0].UUID
 		}

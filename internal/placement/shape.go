@@ -23,6 +23,7 @@ type Shape struct {
 	Sizes  string // "a=250|b=500": a part that isn't of the same size on all models
 	Mixed  bool   // devices of several models will do
 	Where  string // constraint on the node's labels; "" is none
+	Ports  Ports  // of the node
 	Wall   int64  // ns
 	Grace  int64  // ns
 
@@ -31,7 +32,7 @@ type Shape struct {
 
 // ShapeOf returns the shape of a demand, not Sized.
 func ShapeOf(d workload.Demand) Shape {
-	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Memory: d.GPUMem, Mixed: d.Mixed, Where: d.Where, Wall: d.Wall, Grace: d.Grace, In: d.In}
+	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Memory: d.GPUMem, Mixed: d.Mixed, Where: d.Where, Ports: PortsOf(d.Ports), Wall: d.Wall, Grace: d.Grace, In: d.In}
 }
 
 // part reports whether the shape has a part of one device.
@@ -51,7 +52,7 @@ func (sh Shape) devices() limits.Resource {
 // covers reports that wherever and whenever o doesn't fit, sh doesn't either.
 func (sh Shape) covers(o Shape) bool {
 	return sh.In == o.In && sh.CPU >= o.CPU && sh.Mem >= o.Mem && sh.GPU >= o.GPU && sh.Length() >= o.Length() &&
-		(o.Where == "" || o.Where == sh.Where) &&
+		(o.Where == "" || o.Where == sh.Where) && sh.Ports.covers(o.Ports) &&
 		(o.Sizes == "" || o.Sizes == sh.Sizes || sh.GPU >= quantity.Device) &&
 		(o.GPU == 0 || within(sh.Model, o.Model) && (o.Mixed || !sh.Mixed || sh.GPU <= quantity.Device))
 }

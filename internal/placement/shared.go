@@ -30,6 +30,7 @@ type use struct {
 	row    []int64 // of the columns before those of shared devices
 	shared int     // the shared device that it has a part of
 	part   int64   // milli-devices; 0: its devices are whole, and in row
+	ports  Ports
 }
 
 // apply takes a use out of a row, or with sign +1 gives it back.

@@ -124,7 +124,7 @@ func (sim *simulation) pass(depth int) {
 			sim.t.Fatalf("job %d can't start at %v: %v", st.Job.ID, st.Spot, misfits)
 		}
 		sim.s.Hold(Hold{
-			Job: st.Job.ID, Node: st.Spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: st.Spot.UUIDs(), Part: st.Spot.Part, Until: sim.now + sh.Length(), In: sh.In,
+			Job: st.Job.ID, Node: st.Spot.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: st.Spot.UUIDs(), Part: st.Spot.Part, Ports: sh.Ports, Until: sim.now + sh.Length(), In: sh.In,
 		})
 		for i := range sim.pending {
 			sim.pending[i] = slices.DeleteFunc(sim.pending[i], func(j *workload.Job) bool { return j.ID == st.Job.ID })
@@ -178,7 +178,7 @@ func (sim *simulation) checkRoom(got Planned) {
 	var reserved []taken
 	var uses []inside
 	for _, h := range sim.s.Holds.All() {
-		u := taken{h.Node, sim.now, h.ends(sim.now), h.CPU, h.Mem, sim.s.usableModels(h), "", sim.memory[h.Job]}
+		u := taken{h.Node, sim.now, h.ends(sim.now), h.CPU, h.Mem, sim.s.usableModels(h), "", sim.memory[h.Job], h.Ports}
 		if h.Part > 0 {
 			u.shared = h.Devices[0]
 		}
@@ -187,7 +187,7 @@ func (sim *simulation) checkRoom(got Planned) {
 	devices := map[string]int64{}
 	for _, st := range got.Starts {
 		sh := ShapeOf(st.Job.Demand())
-		u := taken{st.Spot.Node, sim.now, sim.now + sh.Length(), sh.CPU, sh.Mem, st.Spot.Models(), "", sh.Memory}
+		u := taken{st.Spot.Node, sim.now, sim.now + sh.Length(), sh.CPU, sh.Mem, st.Spot.Models(), "", sh.Memory, sh.Ports}
 		if st.Spot.Part > 0 {
 			u.shared = st.Spot.Devices[0].UUID
 		}
@@ -205,7 +205,7 @@ func (sim *simulation) checkRoom(got Planned) {
 		for _, j := range slices.Concat(sim.pending...) {
 			if j.ID == p.Job {
 				sh := ShapeOf(j.Demand())
-				reserved = append(reserved, taken{p.Node, p.At, p.At + sh.Length(), sh.CPU, sh.Mem, p.Models, p.Shared, sh.Memory})
+				reserved = append(reserved, taken{p.Node, p.At, p.At + sh.Length(), sh.CPU, sh.Mem, p.Models, p.Shared, sh.Memory, sh.Ports})
 				uses = append(uses, inside{reserved[len(reserved)-1], sh.In})
 			}
 		}

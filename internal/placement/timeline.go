@@ -42,10 +42,13 @@ func (s *State) Timeline(now int64, of ...catalog.Partition) *Timeline {
 	for _, p := range of {
 		for node, sum := range s.nodesOf(p, "") {
 			if !seen[node] && !sum.usable.empty() {
-				t.tracks = append(t.tracks, s.track(node, sum, now))
+				outside := s.track(node, sum, now)
+				t.tracks = append(t.tracks, outside)
 				for b := range s.bookedOn(node) {
 					if of := t.inside[b.Reservation]; len(of) == 0 || of[len(of)-1].node != node {
-						t.inside[b.Reservation] = append(of, s.inside(b.Reservation, node, sum, now))
+						in := s.inside(b.Reservation, node, sum, now)
+						in.ports = outside.ports
+						t.inside[b.Reservation] = append(of, in)
 					}
 				}
 			}
@@ -107,7 +110,7 @@ func (t *Timeline) meeting(where string) []bool {
 
 // empty is a track on which nothing is free.
 func (s *State) empty(node string, sum nodeSum, now int64) *track {
-	t := &track{node: node, labels: sum.labels}
+	t := &track{node: node, labels: sum.labels, ports: &portBook{}}
 	for _, m := range sum.usable.models {
 		t.models = append(t.models, m.Model)
 	}
@@ -148,7 +151,7 @@ func (s *State) close(t *track, now int64) {
 func (s *State) useOf(t *track, h Hold) use {
 	models := s.usableModels(h)
 	if h.Part == 0 || len(models) == 0 {
-		return use{row: t.uses(h.CPU, h.Mem, models)}
+		return use{row: t.uses(h.CPU, h.Mem, models), ports: h.Ports}
 	}
 	i, ok := t.sharedBy(func(d shared) bool { return d.uuid == h.Devices[0] })
 	if !ok {
@@ -156,7 +159,7 @@ func (s *State) useOf(t *track, h Hold) use {
 		i = t.open(model)
 		t.shared[i].uuid = h.Devices[0]
 	}
-	return use{t.uses(h.CPU, h.Mem, nil), i, h.Part}
+	return use{t.uses(h.CPU, h.Mem, nil), i, h.Part, h.Ports}
 }
 
 // usableModels counts what the hold has of the devices that are usable.
@@ -233,7 +236,7 @@ func (t *Timeline) fits(sh Shape, at *track, start int64) bool {
 func (t *Timeline) slot(sh Shape, at *track, start int64, models []catalog.ModelCount) *Slot {
 	return &Slot{
 		Node: at.node, From: start, To: after(start, sh.Length()), Models: models,
-		track: at, use: use{row: at.uses(sh.CPU, sh.Mem, models)},
+		track: at, use: use{row: at.uses(sh.CPU, sh.Mem, models), ports: sh.Ports},
 	}
 }
 
@@ -243,7 +246,7 @@ func (t *Timeline) part(sh Shape, at *track, start int64, shared int) *Slot {
 	n := sh.Of(model)
 	return &Slot{
 		Node: at.node, From: start, To: after(start, sh.Length()), Models: []catalog.ModelCount{{Model: model, Count: n}},
-		track: at, use: use{at.uses(sh.CPU, sh.Mem, nil), shared, n},
+		track: at, use: use{at.uses(sh.CPU, sh.Mem, nil), shared, n, sh.Ports},
 	}
 }
 

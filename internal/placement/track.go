@@ -20,6 +20,7 @@ type track struct {
 	n      int     // its place in the timeline
 	at     []int64 // strictly rising; at[0] is the start of the timeline
 	free   []int64 // rows of width columns
+	ports  *portBook
 }
 
 // The columns of a row. Those from devs on are free whole devices, in milli-devices by
@@ -81,6 +82,7 @@ func (t *track) add(from, to int64, u use, sign int64) {
 	}
 	t.join(j)
 	t.join(i)
+	t.ports.add(u.ports, from, to, sign)
 }
 
 // gpu is how many whole devices a row has free.
@@ -132,6 +134,9 @@ func (t *track) try(sh Shape, start int64, low []int64) (_ []int64, next int64, 
 		return low, t.end(first), false
 	}
 	end := after(start, sh.Length())
+	if free, ok := t.ports.free(sh.Ports, start, end); !ok {
+		return low, free, false
+	}
 	low = append(low[:0], t.row(first)...)
 	for i := first + 1; i < len(t.at) && t.at[i] < end; i++ {
 		row := t.row(i)
@@ -180,8 +185,8 @@ func (t *track) has(u use, from, to int64) bool {
 			}
 		}
 	}
-	if u.part == 0 {
-		return true
+	if _, free := t.ports.free(u.ports, from, to); !free || u.part == 0 {
+		return free
 	}
 	_, _, ok := t.joins(u.shared, u.part, from, to)
 	return ok

@@ -77,6 +77,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	p.text(&s, in)
 	p.amounts(&s, in, def)
 	p.mounts(&s, in.Mounts)
+	s.Pod = p.pod(in.Pod)
 	s.Signal = p.signal(in.Signal)
 	s.Requeue, s.Requeues = p.requeue(in.Requeue), p.requeues(in.MaxRequeues)
 	p.times(&s, in, def.Now)
@@ -452,6 +453,7 @@ func (s Spec) Wire() v1.JobSpec {
 		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}
+	w.Pod = s.Pod.Wire()
 	w.GPU, w.GPUMem = s.devices()
 	if s.Grace > 0 {
 		w.Grace = v1.Quantity(quantity.FormatDuration(s.Grace))

@@ -24,6 +24,7 @@ type Spec struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
+	Pod         Pod               `json:"pod,omitzero"`
 	GPU         int64             `json:"gpu,omitempty"`     // milli-devices
 	Model       string            `json:"model,omitempty"`   // a set as catalog.Allows reads it
 	GPUMem      int64             `json:"gpu_mem,omitempty"` // bytes that it needs of each device's memory
@@ -87,8 +88,9 @@ type Demand struct {
 	GPUMem    int64  // bytes of each device's memory
 	Mixed     bool   // devices of several models will do
 	Where     string // constraint on the node's labels
-	Wall      int64  // ns
-	Grace     int64  // ns
+	Ports     []Port
+	Wall      int64 // ns
+	Grace     int64 // ns
 	In        id.Reservation
 }
 
@@ -96,7 +98,7 @@ type Demand struct {
 func (j *Job) Demand() Demand {
 	return Demand{
 		Job: j.ID, User: j.User, Account: j.Account, Path: j.Path, Partition: j.Spec.Partition, QoS: j.Spec.QoS,
-		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, GPUMem: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where,
+		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, GPUMem: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where, Ports: j.Spec.Pod.Ports,
 		Wall: j.Spec.Time, Grace: j.Spec.Grace, In: j.In,
 	}
 }

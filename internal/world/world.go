@@ -65,7 +65,8 @@ func (w *World) Copy() *World {
 type Site struct {
 	Instance   string   // UUID
 	MountRoots []string // host paths below which binds are allowed; "~" is the user's home
-	PlanDepth  int      // so many waiting jobs get a promised start
+	Network    admission.Network
+	PlanDepth  int // so many waiting jobs get a promised start
 	Weights    admission.Weights
 	MaxGrace   int64       // ns
 	DefCPU     int64       // what a job gets that names no amount: milli-cores,
@@ -211,7 +212,7 @@ func holdOf(j *workload.Job) placement.Hold {
 		until = min(until, j.KillAt())
 	}
 	return placement.Hold{
-		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices, Part: j.Attempt.Part(),
+		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices, Part: j.Attempt.Part(), Ports: placement.PortsOf(j.Spec.Pod.Ports),
 		From: j.Attempt.Assigned, Until: until, In: j.In,
 	}
 }
@@ -284,7 +285,7 @@ func (w *World) View(now int64) admission.View {
 	var standings *fairshare.Standings
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
-		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
 		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {

@@ -21,6 +21,8 @@ const (
 	UserExpired       Reason = "USER_EXPIRED"
 	UserUnbound       Reason = "USER_UNBOUND"
 	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
+	NetworkNotAllowed Reason = "NETWORK_NOT_ALLOWED" // the site keeps jobs out of the machine's network
+	PortNotAllowed    Reason = "PORT_NOT_ALLOWED"
 	WallOverPartition Reason = "TIME_OVER_PARTITION"
 	WallOverQoS       Reason = "TIME_OVER_QOS"
 	PartitionDenied   Reason = "PARTITION_NOT_ALLOWED"
@@ -55,6 +57,7 @@ const (
 	DevicesUnhealthy Reason = "DEVICES_UNHEALTHY"
 	CPUBusy          Reason = "CPU_BUSY"
 	MemoryBusy       Reason = "MEM_BUSY"
+	PortBusy         Reason = "PORT_BUSY"
 	NodeDown         Reason = "NODE_DOWN"
 	NodeDrained      Reason = "NODE_DRAINED"
 	Maintenance      Reason = "MAINTENANCE"

@@ -6,15 +6,37 @@ import (
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"croft.dev/croft/internal/engine"
 )
 
 // resolvedConf is where systemd-resolved lists the real servers; the machine's
 // own resolv.conf then names its stub on loopback.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
-// dns returns the resolver for containers, or nil to have the runtime copy the
-// machine's. A server on loopback can't be reached from a network namespace.
-func (e *Engine) dns() *runtimeapi.DNSConfig {
+// maxServers is how many name servers a resolver looks at.
+const maxServers = 3
+
+// dns returns the resolver for an attempt's containers, or nil to have the runtime copy
+// the machine's.
+func (e *Engine) dns(p engine.Pod) *runtimeapi.DNSConfig {
+	switch {
+	case len(p.DNS) > 0:
+		conf := e.siteDNS()
+		if conf == nil {
+			text, _ := os.ReadFile("/etc/resolv.conf") // without one there is nothing to add
+			conf = parseResolv(string(text))
+		}
+		return withServers(p.DNS, conf)
+	case p.HostNetwork && len(e.cfg.DNSServers) == 0:
+		return nil
+	}
+	return e.siteDNS()
+}
+
+// siteDNS is the resolver for those that ask for none. A server on loopback can't be
+// reached from a network namespace.
+func (e *Engine) siteDNS() *runtimeapi.DNSConfig {
 	text, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
 		text = nil
@@ -57,7 +79,7 @@ func parseResolv(text string) *runtimeapi.DNSConfig {
 		}
 		switch f[0] {
 		case "nameserver":
-			if len(c.Servers) < 3 {
+			if len(c.Servers) < maxServers {
 				c.Servers = append(c.Servers, f[1])
 			}
 		case "search", "domain":

@@ -56,6 +56,9 @@ type Config struct {
 
 	// DNSServers replace those of the machine's resolver in containers.
 	DNSServers []string
+	// PublishAddress is the machine's IPv4 address at which ports lead into attempts;
+	// default 127.0.0.1.
+	PublishAddress string
 
 	ParallelPulls int           // default 3
 	CallTimeout   time.Duration // for a question, default 10 s

@@ -50,14 +50,15 @@ func (e *Engine) sandboxConfig(a engine.Allocation) *runtimeapi.PodSandboxConfig
 			Namespace: "croft-" + shorten(e.cfg.Instance, 8),
 			Attempt:   uint32(a.N),
 		},
-		Hostname:     hostname(a.Name, a.Job),
+		Hostname:     hostnameOf(a),
 		LogDirectory: e.logDir(a.Attempt),
-		DnsConfig:    e.dns(),
+		DnsConfig:    e.dns(a.Pod),
+		PortMappings: e.ports(a.Pod),
 		Labels:       e.labelsOf(a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: e.cgroupParent(a.Attempt),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: namespaces(),
+				NamespaceOptions: namespaces(a.Pod),
 				RunAsUser:        &runtimeapi.Int64Value{Value: 65534},
 				RunAsGroup:       &runtimeapi.Int64Value{Value: 65534},
 				ReadonlyRootfs:   true,
@@ -81,9 +82,13 @@ func (e *Engine) limits(a engine.Allocation) cgroup.Limits {
 	return cgroup.Limits{Memory: a.Memory + sandboxMemory, Pids: e.cfg.PidsMax}
 }
 
-func namespaces() *runtimeapi.NamespaceOption {
+func namespaces(p engine.Pod) *runtimeapi.NamespaceOption {
+	network := runtimeapi.NamespaceMode_POD
+	if p.HostNetwork {
+		network = runtimeapi.NamespaceMode_NODE
+	}
 	return &runtimeapi.NamespaceOption{
-		Network: runtimeapi.NamespaceMode_POD,
+		Network: network,
 		Pid:     runtimeapi.NamespaceMode_CONTAINER,
 		Ipc:     runtimeapi.NamespaceMode_POD,
 	}
@@ -119,7 +124,7 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 				MemoryLimitInBytes: s.Memory,
 				OomScoreAdj:        oomScore,
 			},
-			SecurityContext: security(a.User),
+			SecurityContext: security(a.User, a.Pod),
 		},
 	}
 	for _, d := range s.Devices {
@@ -131,10 +136,10 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 }
 
 // security gives the container the user's own identity and nothing else.
-func security(u engine.User) *runtimeapi.LinuxContainerSecurityContext {
+func security(u engine.User, p engine.Pod) *runtimeapi.LinuxContainerSecurityContext {
 	sc := &runtimeapi.LinuxContainerSecurityContext{
 		Capabilities:             &runtimeapi.Capability{DropCapabilities: []string{"ALL"}},
-		NamespaceOptions:         namespaces(),
+		NamespaceOptions:         namespaces(p),
 		RunAsUser:                &runtimeapi.Int64Value{Value: u.UID},
 		RunAsGroup:               &runtimeapi.Int64Value{Value: u.GID},
 		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict, // none from the image
@@ -192,25 +197,6 @@ func environment(u engine.User, c engine.Container) []*runtimeapi.KeyValue {
 		out = append(out, &runtimeapi.KeyValue{Key: k, Value: []byte(env[k])})
 	}
 	return out
-}
-
-// hostname is the job's name as a DNS label (RFC 1123), or one made of its
-// number.
-func hostname(name string, job int64) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			b.WriteRune(r)
-		default:
-			b.WriteByte('-')
-		}
-	}
-	label := strings.Trim(shorten(strings.Trim(b.String(), "-"), 63), "-")
-	if label == "" {
-		return fmt.Sprintf("job-%d", job)
-	}
-	return label
 }
 
 func shorten(s string, n int) string { return s[:min(len(s), n)] }

@@ -79,7 +79,11 @@ func (e *Engine) prepare(a engine.Allocation) error {
 	if err != nil {
 		machine = nil // a machine without one resolves names elsewhere
 	}
-	if err := writeOnce(s.hosts(), hostsFile(hostname(a.Name, a.Job), string(machine))); err != nil {
+	hosts := string(machine)
+	if name := hostnameOf(a); name != "" {
+		hosts = hostsFile(name, hosts)
+	}
+	if err := writeOnce(s.hosts(), hosts); err != nil {
 		return err
 	}
 	// Pages of a tmpfs are charged to the control group that touches them first,

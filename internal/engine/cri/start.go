@@ -144,6 +144,11 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
+	if have.ready() == "" {
+		if err := e.checkPorts(a.Pod); err != nil {
+			return err
+		}
+	}
 	mounts, err := e.openMounts(ctx, a.User, primary.Mounts)
 	if err != nil {
 		return err

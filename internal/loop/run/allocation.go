@@ -92,7 +92,7 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 	a := engine.Allocation{
 		Attempt: r.attempt(j), Job: int64(j.ID), N: int(j.Attempt.N), Node: j.Attempt.Node,
 		Instance: r.cfg.Instance, Account: account.Name, SpecDigest: Digest(j.Spec),
-		Name: j.Spec.Name, User: user, CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
+		Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
 	}
 	for _, uuid := range j.Attempt.Devices {
 		d, ok := w.Placement.Devices.Get(uuid)
@@ -102,6 +102,14 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 		a.Devices = append(a.Devices, engine.Device{UUID: d.UUID, Node: d.Node, Index: d.Index, Name: d.Name, Model: d.Model, Memory: d.Memory, CDI: d.CDI})
 	}
 	return a, nil
+}
+
+func podOf(p workload.Pod) engine.Pod {
+	out := engine.Pod{Hostname: p.Name, HostNetwork: p.HostNetwork, DNS: p.DNS}
+	for _, port := range p.Ports {
+		out.Ports = append(out.Ports, engine.Port(port))
+	}
+	return out
 }
 
 // fill gives a container of the attempt a, which runs step s, its mounts and environment.

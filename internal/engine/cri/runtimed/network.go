@@ -182,6 +182,11 @@ func conflist(n network, ipam string, masquerade bool) table {
 				"ranges":  [][]table{{{"subnet": n.Subnet.String()}}},
 				"routes":  []table{{"dst": "0.0.0.0/0"}},
 			},
+		}, {
+			// It costs a pod without ports nothing but its start.
+			"type":         "portmap",
+			"snat":         true, // so that a port on loopback leads anywhere
+			"capabilities": table{"portMappings": true},
 		}},
 	}
 }
@@ -240,7 +245,8 @@ func (f firewallRule) args(verb string) []string {
 	return append([]string{"-w", "5", "-t", f.table, verb, f.chain}, f.match...)
 }
 
-// firewallRules let out what comes from the bridge, in what answers it, and give
+// firewallRules let out what comes from the bridge, in what answers it or comes by a
+// published port, and give
 // what leaves the subnet the machine's address. chain is where others may put
 // rules about forwarding.
 func firewallRules(n network, chain string) []firewallRule {
@@ -248,6 +254,7 @@ func firewallRules(n network, chain string) []firewallRule {
 	return []firewallRule{
 		{"filter", chain, []string{"-i", n.Bridge, "-j", "ACCEPT"}},
 		{"filter", chain, []string{"-o", n.Bridge, "-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED", "-j", "ACCEPT"}},
+		{"filter", chain, []string{"-o", n.Bridge, "-m", "conntrack", "--ctstate", "DNAT", "-j", "ACCEPT"}},
 		{"nat", "POSTROUTING", []string{"-s", subnet, "!", "-d", subnet, "-j", "MASQUERADE"}},
 	}
 }

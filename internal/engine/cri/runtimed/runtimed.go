@@ -28,7 +28,7 @@ type Config struct {
 	Dir       string   // persistent data: images, containers' file systems, configuration
 	RunDir    string   // sockets and volatile state, lost at reboot; default /run/croft/<digest of Dir>
 	BinDir    string   // containerd, containerd-shim-runc-v2, ctr, runc
-	CNIBinDir string   // bridge, host-local
+	CNIBinDir string   // bridge, host-local, portmap
 	InitPath  string   // the croft-init binary, of which the sandbox's image is made
 	CDIDirs   []string // directories of CDI files; /etc/cdi and /var/run/cdi are added
 	Bridge    string   // name of the bridge, default croft0; at most 15 bytes

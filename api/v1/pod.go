@@ -1,0 +1,9 @@
+package v1
+
+// Pod is what all containers of a job share, besides its allocation.
+type Pod struct {
+	Name    string   `json:"name,omitempty" maxLength:"63" doc:"host name in the containers, a DNS label; by default made of the job's name"`
+	Network string   `json:"network,omitempty" doc:"default: a network of the job's own; host: the machine's"`
+	Ports   []string `json:"ports,omitempty" doc:"TCP ports of the machine that lead into the job, as HOST[:CONTAINER]"`
+	DNS     []string `json:"dns,omitempty" doc:"addresses of name servers, asked before the site's"`
+}
