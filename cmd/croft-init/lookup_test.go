@@ -95,7 +95,7 @@ func TestSupervise(t *testing.T) {
 		"not a file": {[]string{"/"}, 126},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := supervise(tc.argv); got != tc.want {
+			if got := supervise(tc.argv, 0); got != tc.want {
 				t.Errorf("exit code %d, want %d", got, tc.want)
 			}
 		})

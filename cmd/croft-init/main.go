@@ -2,6 +2,7 @@
 // passes signals on to it, reaps orphans, and notes how the command ended.
 //
 //	croft-init -- COMMAND [ARG…]       process 1 of the primary container
+//	croft-init --attach 15s -- COMMAND […]   likewise, once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //
@@ -14,12 +15,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
 	args := os.Args[1:]
 	if len(args) == 0 {
-		fail(2, "usage: croft-init [--exec|--pause] -- COMMAND [ARG…]")
+		fail(2, "usage: croft-init [--attach|--exec|--pause] -- COMMAND [ARG…]")
 	}
 	switch {
 	case args[0] == "--pause":
@@ -27,7 +29,13 @@ func main() {
 	case args[0] == "--exec" && len(args) > 2 && args[1] == "--":
 		become(args[2:])
 	case args[0] == "--" && len(args) > 1:
-		os.Exit(supervise(args[1:]))
+		os.Exit(supervise(args[1:], 0))
+	case args[0] == "--attach" && len(args) > 3 && args[2] == "--":
+		patience, err := time.ParseDuration(args[1])
+		if err != nil {
+			fail(2, "bad arguments")
+		}
+		os.Exit(supervise(args[3:], patience))
 	default:
 		fail(2, "bad arguments")
 	}

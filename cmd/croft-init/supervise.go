@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"croft.dev/croft/internal/engine/cri/record"
 )
 
 // supervise starts argv, waits for its end and returns the exit code that
-// stands for it.
-func supervise(argv []string) int {
+// stands for it. It waits as long as patience for somebody to attach before.
+func supervise(argv []string, patience time.Duration) int {
 	raiseMemlock()
 	fitEnvironment()
 	// Signals are caught before there is a child: one that comes in between is
@@ -27,6 +28,9 @@ func supervise(argv []string) int {
 	}
 	if err := record.WaitGate(record.Dir); err != nil {
 		fail(record.ExitNotExecutable, "waiting for the start: "+err.Error())
+	}
+	if patience > 0 {
+		awaitAttach(record.Dir, patience)
 	}
 	pid, err := start(path, argv)
 	if err != nil {
@@ -46,7 +50,8 @@ func supervise(argv []string) int {
 	return r.Code
 }
 
-// start starts the command in a session of its own. The out-of-memory killer
+// start starts the command in a session of its own; on a terminal, which belongs to
+// croft-init's session, as the group in its foreground. The out-of-memory killer
 // weighs processes by memory and a score: croft-init raises its own score while
 // it forks, so that the command inherits the higher one and croft-init lives to
 // tell. (Lowering it back to where it was needs no privilege.)
@@ -57,11 +62,11 @@ func start(path string, argv []string) (int, error) {
 			defer setOOMScore(own)
 		}
 	}
-	return syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if _, ok := terminalSize(); ok {
+		sys = &syscall.SysProcAttr{Foreground: true, Ctty: 0}
+	}
+	return syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 
 const oomScoreStep = 50

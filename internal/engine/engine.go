@@ -67,6 +67,17 @@ type Engine interface {
 	// Exec runs a command inside the step's container as the job's user and returns
 	// its exit code.
 	Exec(ctx context.Context, step StepID, req ExecRequest) (exitCode int, err error)
+	// Attach joins the streams of a step that runs: the writers get what it writes
+	// from now on, and the reader is its input. It returns nil once the program has
+	// ended and all of its output was written; with a terminal also when the reader
+	// has ended, all of it having been handed over. Leaving, by ctx or by a writer's
+	// error, leaves the program alone; but a writer that blocks holds it up.
+	//
+	// With a terminal any number may give input. Without one it belongs to the first
+	// that comes with a reader, and ends for the program with that reader or with
+	// its Attach. A *NotFoundError says that the step isn't there or has ended, an
+	// *AttachError that it can't be attached to like that.
+	Attach(ctx context.Context, step StepID, req AttachRequest) error
 
 	// Close releases the connection. It stops nothing.
 	Close() error
@@ -192,7 +203,16 @@ type Container struct {
 	Env     map[string]string
 	Workdir string
 	Mounts  []Mount
+	Stdin   bool // it has an input: what is attached to it gives
+	TTY     bool // its streams are a terminal
+	// AwaitAttach keeps the program from beginning until somebody is attached who gives
+	// its input or, with a TTY, its size; AttachWithin at most. Whoever starts it in
+	// order to work with it sees what it writes first.
+	AwaitAttach bool
 }
+
+// AttachWithin bounds how long a program waits for whoever wants to attach.
+const AttachWithin = 15 * time.Second
 
 // Step is a program that an attempt runs.
 type Step struct {
@@ -309,6 +329,14 @@ type ExecRequest struct {
 	Stdout  io.Writer
 	Stderr  io.Writer // not used with TTY
 	Resize  <-chan Size
+}
+
+// AttachRequest is what is joined of a step's streams.
+type AttachRequest struct {
+	Stdin  io.Reader // nil: no input is given
+	Stdout io.Writer // nil: not wanted, as is Stderr
+	Stderr io.Writer // not used with TTY
+	Resize <-chan Size
 }
 
 // Size of a terminal in character cells.

@@ -36,3 +36,15 @@ func (e *StartError) Error() string { return e.Message }
 type NotFoundError struct{ Attempt AttemptID }
 
 func (e *NotFoundError) Error() string { return "no such attempt: " + string(e.Attempt) }
+
+// AttachError means that the step runs but can't be attached to as was asked: it has
+// no input, or that is another's. Message is safe to show to the user.
+type AttachError struct{ Message string }
+
+func (e *AttachError) Error() string { return e.Message }
+
+// What an AttachError says.
+const (
+	NoInput    = "it was started without an input"
+	InputGiven = "its input has been given by another who attached"
+)

@@ -63,6 +63,11 @@ type Commands struct {
 	PrintEnv func(name string) []string
 	// PrintWorkdir prints the working directory as one line.
 	PrintWorkdir []string
+	// Copy copies its input to its output until that ends, then exits 0.
+	Copy []string
+	// Sizes prints its terminal's size as "ROWS COLUMNS" whenever that changes, and
+	// runs for at least an hour.
+	Sizes []string
 	// NotFound names a program that isn't in the image.
 	NotFound []string
 	// MemoryHog touches more memory than Fixture.Memory. Optional.
@@ -115,7 +120,7 @@ type testCase struct {
 
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
-	all := slices.Concat(startCases(), stepCases(), endCases(), viewCases(), logCases(), imageCases(), programCases())
+	all := slices.Concat(startCases(), stepCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases())
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}
@@ -154,6 +159,8 @@ func checkFixture(t *testing.T, f Fixture) {
 		{"Commands.Sleep", len(c.Sleep) > 0},
 		{"Commands.PrintEnv", c.PrintEnv != nil},
 		{"Commands.PrintWorkdir", len(c.PrintWorkdir) > 0},
+		{"Commands.Copy", len(c.Copy) > 0},
+		{"Commands.Sizes", len(c.Sizes) > 0},
 		{"Commands.NotFound", len(c.NotFound) > 0},
 	}
 	for _, r := range required {

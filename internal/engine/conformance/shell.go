@@ -19,6 +19,8 @@ func ShellCommands() Commands {
 		Sleep:        []string{"sleep", "3600"},
 		PrintEnv:     func(name string) []string { return shell(`echo "$` + name + `"`) },
 		PrintWorkdir: []string{"pwd"},
+		Copy:         []string{"cat"},
+		Sizes:        shell(`last=; while :; do now=$(stty size); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.05; done`),
 		NotFound:     []string{"/no/such/program"},
 		MemoryHog:    shell(`x=0123456789abcdef; while :; do x=$x$x; done`),
 	}

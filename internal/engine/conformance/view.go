@@ -200,6 +200,9 @@ func viewCancelled(w *world) {
 			_, err := w.Engine.Exec(ctx, a.Attempt.Primary(), engine.ExecRequest{Command: w.Commands.Sleep})
 			return err
 		}},
+		{"Attach", func(ctx context.Context) error {
+			return w.Engine.Attach(ctx, a.Attempt.Primary(), engine.AttachRequest{})
+		}},
 		{"Logs", func(ctx context.Context) error {
 			return w.Engine.Logs(ctx, a.Attempt.Primary(), engine.LogOptions{Follow: true, Tail: -1}, new(recorder))
 		}},

@@ -260,7 +260,10 @@ const (
 	labelN          = "croft.n"
 	labelAccount    = "croft.account"
 	labelSpecDigest = "croft.spec-digest"
-	labelStep       = "croft.step" // containers only; the primary's may lack it
+	labelStep       = "croft.step"     // containers only; the primary's may lack it
+	labelInput      = "croft.input"    // containers only: it has one
+	labelTerminal   = "croft.terminal" // containers only: its streams are one
+	labelAwaits     = "croft.awaits"   // containers only: its program awaits who attaches
 )
 
 func (e *Engine) labelsOf(a engine.Allocation) map[string]string {
@@ -275,9 +278,18 @@ func (e *Engine) labelsOf(a engine.Allocation) map[string]string {
 }
 
 // labelsOfStep are those of a step's container.
-func (e *Engine) labelsOfStep(a engine.Allocation, n int) map[string]string {
+func (e *Engine) labelsOfStep(a engine.Allocation, s engine.Step) map[string]string {
 	labels := e.labelsOf(a)
-	labels[labelStep] = strconv.Itoa(n)
+	labels[labelStep] = strconv.Itoa(s.N)
+	if s.Stdin {
+		labels[labelInput] = "true"
+	}
+	if s.TTY {
+		labels[labelTerminal] = "true"
+	}
+	if s.AwaitAttach {
+		labels[labelAwaits] = "true"
+	}
 	return labels
 }
 

@@ -44,43 +44,52 @@ func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequ
 	if err != nil {
 		return 0, err
 	}
-	return stream(ctx, r.GetUrl(), req)
+	err = stream(ctx, r.GetUrl(), streams{req.TTY, req.Stdin, or(req.Stdout), or(req.Stderr), req.Resize})
+	var exit utilexec.CodeExitError
+	if errors.As(err, &exit) {
+		return exit.Code, nil
+	}
+	return 0, err
 }
 
-// stream carries an exec over the runtime's streaming server.
-func stream(ctx context.Context, address string, req engine.ExecRequest) (int, error) {
+// streams are what a stream of the runtime carries; those that are nil aren't asked for.
+type streams struct {
+	tty            bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	resize         <-chan engine.Size
+}
+
+// stream carries an exec or an attach over the runtime's streaming server.
+func stream(ctx context.Context, address string, s streams) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return 0, fmt.Errorf("cri: exec: %w", err)
+		return fmt.Errorf("cri: stream: %w", err)
 	}
-	// Whoever reaches the streaming server with the address can run the command:
-	// it must not be on the network.
+	// Whoever reaches the streaming server with the address has the streams: it must
+	// not be on the network.
 	if ip := net.ParseIP(u.Hostname()); (ip == nil || !ip.IsLoopback()) && u.Hostname() != "localhost" {
-		return 0, fmt.Errorf("cri: exec: the runtime's streaming server listens on %s, not on loopback", u.Hostname())
+		return fmt.Errorf("cri: stream: the runtime's streaming server listens on %s, not on loopback", u.Hostname())
 	}
 	executor, err := remotecommand.NewSPDYExecutor(&rest.Config{}, "POST", u)
 	if err != nil {
-		return 0, fmt.Errorf("cri: exec: %w", err)
+		return fmt.Errorf("cri: stream: %w", err)
 	}
-	opts := remotecommand.StreamOptions{Stdin: req.Stdin, Stdout: or(req.Stdout), Tty: req.TTY}
-	if !req.TTY {
-		opts.Stderr = or(req.Stderr)
+	opts := remotecommand.StreamOptions{Stdin: s.stdin, Stdout: s.stdout, Tty: s.tty}
+	if !s.tty {
+		opts.Stderr = s.stderr
 	}
-	if req.TTY && req.Resize != nil {
-		opts.TerminalSizeQueue = sizes{ctx: ctx, from: req.Resize}
+	if s.tty && s.resize != nil {
+		opts.TerminalSizeQueue = sizes{ctx: ctx, from: s.resize}
 	}
 	err = executor.StreamWithContext(ctx, opts)
-	var exit utilexec.CodeExitError
 	switch {
 	case err == nil:
-		return 0, nil
-	case errors.As(err, &exit):
-		return exit.Code, nil
+		return nil
 	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	default:
-		return 0, fmt.Errorf("cri: exec: %w", err)
+		return ctx.Err()
 	}
+	return fmt.Errorf("cri: stream: %w", err)
 }
 
 func or(w io.Writer) io.Writer {

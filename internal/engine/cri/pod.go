@@ -110,12 +110,15 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 	cfg := &runtimeapi.ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: containerName(s.N)},
 		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: s.Image},
-		Command:    append([]string{record.InitPath, "--"}, argv...),
+		Command:    append(initCommand(s.Container), argv...),
 		WorkingDir: s.Workdir,
 		Envs:       environment(a.User, s.Container),
 		Mounts:     e.mounts(a, s),
-		Labels:     e.labelsOfStep(a, s.N),
+		Labels:     e.labelsOfStep(a, s),
 		LogPath:    logName(s.N),
+		Stdin:      s.Stdin,
+		StdinOnce:  s.Stdin && !s.TTY,
+		Tty:        s.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{
 				CpuPeriod:          cpuPeriod,
@@ -133,6 +136,14 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 		}
 	}
 	return cfg, nil
+}
+
+// initCommand is how croft-init is called for what a container runs.
+func initCommand(c engine.Container) []string {
+	if c.AwaitAttach {
+		return []string{record.InitPath, "--attach", engine.AttachWithin.String(), "--"}
+	}
+	return []string{record.InitPath, "--"}
 }
 
 // security gives the container the user's own identity and nothing else.

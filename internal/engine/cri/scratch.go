@@ -25,6 +25,7 @@ func (e *Engine) scratch(id engine.AttemptID) scratch {
 func (s scratch) passwd() string  { return filepath.Join(string(s), "passwd") }
 func (s scratch) record() string  { return filepath.Join(string(s), "record") } // a tmpfs
 func (s scratch) stopped() string { return filepath.Join(string(s), "stopped") }
+func (s scratch) given() string   { return filepath.Join(string(s), "input-given") }
 
 // of the attempt, for all its steps
 func (s scratch) group() string { return filepath.Join(string(s), "group") }

@@ -105,6 +105,8 @@ func simCommands() conformance.Commands {
 		Sleep:        []string{"python", "train.py"},
 		PrintEnv:     conformance.ShellCommands().PrintEnv,
 		PrintWorkdir: []string{"pwd"},
+		Copy:         []string{"cat"},
+		Sizes:        []string{"sim", "forever", "sizes"},
 		NotFound:     []string{"sim", "not-found"},
 		MemoryHog:    []string{"sim", "run=1s", "oom"},
 	}

@@ -26,8 +26,12 @@ type Program struct {
 	// after SIGTERM the program ends, with Exit. Else SIGTERM ends it with 143.
 	IgnoreTerm bool
 	TrapTerm   time.Duration
-	// Stdin makes the program copy its standard input to its output (Exec only).
+	// Stdin makes the program copy its standard input to its output until that ends.
+	// A step that was started without one doesn't wait for any.
 	Stdin bool
+	// Sizes makes the program print the size of its terminal, as "ROWS COLUMNS",
+	// whenever that changes.
+	Sizes bool
 }
 
 // Output is a line that a program prints, At after its begin.
@@ -52,6 +56,7 @@ const untilSignalled = -1
 //	                 oom      ends out of memory
 //	                 ignore-term, trap-term=2s, trap=USR1  see Program
 //	                 not-found  isn't there;  refuse=TEXT  can't be started
+//	                 sizes    prints the size of its terminal whenever that changes
 //	true false sleep echo printenv env pwd exit cat, sh -c and bash -c with
 //	                 these, joined by ; && and newlines, with quotes, $NAME and >&2
 //
@@ -128,6 +133,8 @@ func (b *builder) word(word string) bool {
 		b.p.Delay, ok = parseDuration(value)
 	case "oom":
 		b.p.OutOfMemory = true
+	case "sizes":
+		b.p.Sizes = true
 	case "ignore-term":
 		b.p.IgnoreTerm = true
 	case "trap-term":

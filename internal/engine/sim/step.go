@@ -25,8 +25,11 @@ type step struct {
 	failure           string
 	removed           bool // with its attempt: no longer listed; the log is kept
 
-	begins time.Time // when the program begins
+	begins time.Time // when the step begins
+	origin time.Time // when its program does: then, or once somebody has attached
 	ends   time.Time // when it ends by itself; zero: never
+	given  bool      // somebody has given its input, or does
+	size   engine.Size
 	timer  *clock.Timer
 
 	log     []logEntry
@@ -37,7 +40,7 @@ type step struct {
 type logEntry struct {
 	at     time.Time
 	stream engine.Stream
-	text   string // with its newline
+	text   string // with its newline; of a copied input, as it came
 }
 
 // id names the step.
@@ -104,7 +107,7 @@ func (a *step) next() (time.Time, func(*Fleet, time.Time)) {
 		return time.Time{}, nil
 	}
 	if len(a.program.Output) > 0 {
-		at := a.started.Add(a.program.Output[0].At)
+		at := a.origin.Add(a.program.Output[0].At)
 		if a.ends.IsZero() || !at.After(a.ends) {
 			return at, func(_ *Fleet, at time.Time) { a.printNext(at) }
 		}
@@ -136,10 +139,19 @@ func (f *Fleet) wake(a *step, after time.Duration) {
 func (f *Fleet) begin(a *step, at time.Time) {
 	a.phase = engine.PhaseRunning
 	a.started = at
-	if a.program.Run >= 0 {
-		a.ends = at.Add(a.program.Run)
+	a.origin = at
+	if a.AwaitAttach {
+		a.origin = at.Add(engine.AttachWithin)
 	}
+	a.schedule()
 	f.publish(a)
+}
+
+// schedule says when the program ends by itself. One that reads an input ends with that.
+func (a *step) schedule() {
+	if a.program.Run >= 0 && !(a.program.Stdin && a.Stdin) {
+		a.ends = a.origin.Add(a.program.Run)
+	}
 }
 
 func (a *step) printNext(at time.Time) {
@@ -149,7 +161,11 @@ func (a *step) printNext(at time.Time) {
 }
 
 func (a *step) print(at time.Time, stream engine.Stream, text string) {
-	a.log = append(a.log, logEntry{at: at, stream: stream, text: text + "\n"})
+	a.write(at, stream, text+"\n")
+}
+
+func (a *step) write(at time.Time, stream engine.Stream, text string) {
+	a.log = append(a.log, logEntry{at: at, stream: stream, text: text})
 	a.notify()
 }
 

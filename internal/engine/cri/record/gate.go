@@ -18,15 +18,37 @@ const gateFile = "go"
 // OpenGate lets the command begin. An open gate is no error; dir is as seen from
 // the host.
 func OpenGate(dir string) error {
-	f, err := os.OpenFile(dir+"/"+gateFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)
+	_, err := create(dir, gateFile)
+	return err
+}
+
+// create makes an empty file and reports whether it wasn't there.
+func create(dir, name string) (bool, error) {
+	f, err := os.OpenFile(dir+"/"+name, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return f.Close()
+	return true, f.Close()
 }
+
+// A command without a terminal that waits for somebody to attach begins once Attached
+// has come through its input. Whether that will come, or croft-init has waited for long
+// enough, is for whoever takes the turn first to say: the byte must not reach the command.
+
+// Attached is the byte.
+const Attached = 6
+
+// turnFile, in Dir, is made by who takes the turn.
+const turnFile = "attached"
+
+// TakeTurn reports whether the caller is the first to.
+func TakeTurn(dir string) (bool, error) { return create(dir, turnFile) }
+
+// LeaveTurn gives it back.
+func LeaveTurn(dir string) error { return os.Remove(dir + "/" + turnFile) }
 
 // WaitGate returns once the gate of dir is open, at once if there is no dir.
 func WaitGate(dir string) error {

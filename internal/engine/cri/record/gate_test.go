@@ -26,3 +26,21 @@ func TestGate(t *testing.T) {
 		t.Errorf("no gate: %v", err)
 	}
 }
+
+func TestTurn(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []bool{true, false} {
+		if first, err := TakeTurn(dir); first != want || err != nil {
+			t.Errorf("TakeTurn: %v, %v; want %v", first, err, want)
+		}
+	}
+	if err := LeaveTurn(dir); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := TakeTurn(dir); !first || err != nil {
+		t.Errorf("TakeTurn of one that was left: %v, %v", first, err)
+	}
+	if _, err := TakeTurn(dir + "/none"); err == nil {
+		t.Error("a turn was taken where there is no folder")
+	}
+}
