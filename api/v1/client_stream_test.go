@@ -406,6 +406,64 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// TestAttach hands over an input to its end and takes what comes back.
+func TestAttach(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opt   AttachOptions
+		query string
+	}{
+		"only looking": {AttachOptions{}, ""},
+		"a step":       {AttachOptions{Step: 3, Size: TerminalSize{Cols: 80, Rows: 24}}, "cols=80&rows=24&step=3"},
+		"with input":   {AttachOptions{Stdin: strings.NewReader("hello")}, "stdin=true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if got := r.URL.Query().Encode(); got != tt.query || r.URL.Path != "/v1/jobs/7/attach" {
+					t.Errorf("asked for %s?%s", r.URL.Path, got)
+				}
+				conn, err := websocket.Accept(w, r, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.CloseNow()
+				for {
+					_, b, err := conn.Read(r.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if b[0] == ExecEOF {
+						break
+					}
+					conn.Write(r.Context(), websocket.MessageBinary, append([]byte{ExecStdout}, b[1:]...))
+				}
+				conn.Write(r.Context(), websocket.MessageBinary, append([]byte{ExecExit}, `{"exit_code":0}`...))
+				conn.Close(websocket.StatusNormalClosure, "")
+			})
+			var out bytes.Buffer
+			tt.opt.Stdout = &out
+			if err := c.Attach(t.Context(), "7", tt.opt); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]string{true: "hello"}[tt.opt.Stdin != nil]; out.String() != want {
+				t.Errorf("output %q, want %q", out.String(), want)
+			}
+		})
+	}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if conn, err := websocket.Accept(w, r, nil); err == nil {
+			conn.CloseNow()
+		}
+	})
+	if err := c.Attach(t.Context(), "7", AttachOptions{}); CodeOf(err) != codes.Unavailable {
+		t.Errorf("a server that goes away: %v", err)
+	}
+	if err := c.Attach(t.Context(), "..", AttachOptions{}); CodeOf(err) != codes.Invalid {
+		t.Errorf("no job: %v", err)
+	}
+}
+
 func TestExecFails(t *testing.T) {
 	message := func(b string) func(context.Context, *websocket.Conn) {
 		return func(ctx context.Context, c *websocket.Conn) {

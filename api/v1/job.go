@@ -12,6 +12,9 @@ type JobSpec struct {
 	Image       string            `json:"image" doc:"image reference"`
 	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
 	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
+	Stdin       bool              `json:"stdin,omitempty" doc:"its program has an input, which who attaches gives; without a terminal the first who does, to its end"`
+	TTY         bool              `json:"tty,omitempty" doc:"its program has a terminal"`
+	AwaitAttach bool              `json:"await_attach,omitempty" doc:"its program begins once somebody is attached with its input or a terminal's size, 15s after the start in any case"`
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`

@@ -11,19 +11,22 @@ import (
 // StepSpec is what a step runs. What it names no amount of, it shares with the primary
 // and the other steps; what it names, no other step that names some has at the same time.
 type StepSpec struct {
-	Name    string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
-	Image   string            `json:"image,omitempty" doc:"image reference; by default the job's"`
-	Command []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
-	Args    []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
-	Env     map[string]string `json:"env,omitempty"`
-	Workdir string            `json:"workdir,omitempty"`
-	Mounts  []Mount           `json:"mounts,omitempty"`
-	Pull    string            `json:"pull,omitempty" doc:"missing (default), always, never"`
-	CPU     Quantity          `json:"cpu,omitempty" doc:"cores, of the job's"`
-	Mem     Quantity          `json:"mem,omitempty" doc:"of the job's"`
-	GPU     Quantity          `json:"gpu,omitempty" doc:"so many of the job's devices; 0: none of them"`
-	Time    Quantity          `json:"time,omitempty" doc:"longest run; by default as long as the job"`
-	Grace   Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL; by default the job's"`
+	Name        string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
+	Image       string            `json:"image,omitempty" doc:"image reference; by default the job's"`
+	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
+	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
+	Stdin       bool              `json:"stdin,omitempty" doc:"its program has an input, which who attaches gives; without a terminal the first who does, to its end"`
+	TTY         bool              `json:"tty,omitempty" doc:"its program has a terminal"`
+	AwaitAttach bool              `json:"await_attach,omitempty" doc:"its program begins once somebody is attached with its input or a terminal's size, 15s after the start in any case"`
+	Env         map[string]string `json:"env,omitempty"`
+	Workdir     string            `json:"workdir,omitempty"`
+	Mounts      []Mount           `json:"mounts,omitempty"`
+	Pull        string            `json:"pull,omitempty" doc:"missing (default), always, never"`
+	CPU         Quantity          `json:"cpu,omitempty" doc:"cores, of the job's"`
+	Mem         Quantity          `json:"mem,omitempty" doc:"of the job's"`
+	GPU         Quantity          `json:"gpu,omitempty" doc:"so many of the job's devices; 0: none of them"`
+	Time        Quantity          `json:"time,omitempty" doc:"longest run; by default as long as the job"`
+	Grace       Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL; by default the job's"`
 }
 
 // Step is a program that a job runs: its primary, which is 1, or one beside it.

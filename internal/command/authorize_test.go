@@ -66,6 +66,19 @@ var may = map[string]struct {
 		[]string{"operator", "root", "system"}, codes.Denied,
 		map[string]codes.Code{"nobody": codes.NotFound, "stranger": codes.NotFound, "viewer": codes.NotFound, "blocked": codes.NotFound},
 	},
+	"job.exec": {
+		func(s *sim) world.Command {
+			s.runStep()
+			return command.JobExec{Job: 1, Step: 1, Program: "sh", Words: 1}
+		},
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
+	"job.attach": {
+		func(s *sim) world.Command { s.runStep(); return command.JobAttach{Job: 1, Step: 1} },
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
 	"step.add": {
 		func(s *sim) world.Command { s.runStep(); return command.StepAdd{Job: 1} },
 		[]string{"ada", "system"}, codes.NotFound,

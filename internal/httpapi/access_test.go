@@ -110,6 +110,7 @@ func attempts() map[string]attempt {
 		"jobLogs":       {ofJob("/v1/jobs/%s/logs", nil), readers},
 		// Whoever may enter is refused only because the job isn't running.
 		"execJob":   {ofJob("/v1/jobs/%s/exec?arg=id", nil), []string{"ada"}},
+		"attachJob": {ofJob("/v1/jobs/%s/attach", nil), []string{"ada"}},
 		"addStep":   {ofStep("/v1/jobs/%s/steps", v1.StepSpec{}), []string{"ada"}},
 		"listSteps": {ofJob("/v1/jobs/%s/steps", nil), readers},
 		"getStep":   {ofStep("/v1/jobs/%s/steps/2", nil), readers},

@@ -84,7 +84,7 @@ func valueOf(name, value string) (any, error) {
 			return strings.Split(value, ","), nil
 		}
 		return nil, fmt.Errorf("must be JSON")
-	case "hold":
+	case "hold", "stdin", "tty", "await_attach":
 		b, err := strconv.ParseBool(value)
 		if err != nil {
 			return nil, fmt.Errorf("must be true or false")

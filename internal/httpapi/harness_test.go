@@ -49,6 +49,7 @@ type harness struct {
 type fakeEngine struct {
 	logs func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
 	exec func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
+	join func(ctx context.Context, a engine.StepID, req engine.AttachRequest) error
 }
 
 func (e *fakeEngine) Logs(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error {
@@ -57,6 +58,10 @@ func (e *fakeEngine) Logs(ctx context.Context, a engine.StepID, o engine.LogOpti
 
 func (e *fakeEngine) Exec(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error) {
 	return e.exec(ctx, a, req)
+}
+
+func (e *fakeEngine) Attach(ctx context.Context, a engine.StepID, req engine.AttachRequest) error {
+	return e.join(ctx, a, req)
 }
 
 type fakePeople struct {

@@ -7,7 +7,8 @@ import (
 	"croft.dev/croft/internal/fault"
 )
 
-// held counts the requests of each user that go on: waits, logs, events and exec.
+// held counts the requests of each user that go on: waits, logs, events, exec
+// and attach.
 // Each costs the server something at every publication, so one user's are bounded.
 type held struct {
 	mu sync.Mutex

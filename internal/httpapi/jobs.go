@@ -105,6 +105,7 @@ func (c *call) clone(in v1.CloneRequest) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, err
 	}
+	spec.AwaitAttach = false // nobody is on the way
 	if spec, err = changed(spec, in.Set); err != nil {
 		return v1.Job{}, err
 	}

@@ -140,6 +140,7 @@ func probes() map[string]probe {
 		"log of J": {"GET", "/v1/jobs/NAME/logs", nil}, "into J": {"GET", "/v1/jobs/NAME/exec?arg=id", nil},
 		"steps of J": {"GET", "/v1/jobs/NAME/steps", nil}, "step of J": {"GET", "/v1/jobs/NAME/steps/2", nil},
 		"waiting for a step of J": {"GET", "/v1/jobs/NAME/steps/2?wait=ended&timeout=1ms", nil}, "log of a step of J": {"GET", "/v1/jobs/NAME/logs?step=2", nil},
+		"attach to J": {"GET", "/v1/jobs/NAME/attach", nil}, "attach to a step of J": {"GET", "/v1/jobs/NAME/attach?step=2", nil},
 		"into a step of J": {"GET", "/v1/jobs/NAME/exec?arg=id&step=2", nil},
 		"add to J":         {"POST", "/v1/jobs/NAME/steps", fixedBody(v1.StepSpec{})}, "stop a step of J": {"POST", "/v1/jobs/NAME/steps/2/stop", fixedBody(v1.StepStop{})},
 		"prioritize J": {"POST", "/v1/jobs/NAME/priority", fixedBody(v1.PriorityRequest{Clear: true})},

@@ -48,9 +48,10 @@ func scopes() map[string][]string {
 // ways.
 func combined() map[string][][]string {
 	return map[string][][]string{
-		"cloneJob": {{"read", "manage"}, {"submit"}}, // of another's job
-		"execJob":  {{}},                             // of another's job: never
-		"addStep":  {{}},                             // likewise
+		"cloneJob":  {{"read", "manage"}, {"submit"}}, // of another's job
+		"execJob":   {{}},                             // of another's job: never
+		"attachJob": {{}},                             // likewise
+		"addStep":   {{}},                             // likewise
 	}
 }
 

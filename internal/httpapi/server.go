@@ -34,6 +34,7 @@ type Sequencer interface {
 type Engine interface {
 	Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error
 	Exec(ctx context.Context, step engine.StepID, req engine.ExecRequest) (exitCode int, err error)
+	Attach(ctx context.Context, step engine.StepID, req engine.AttachRequest) error
 }
 
 // People resolves users as the machine does. Answers may be cached for seconds.
@@ -86,6 +87,7 @@ type Server struct {
 	failures failures
 	guesses  *guesses
 	held     held
+	slowest  time.Duration // with a message to one who is attached
 	recheck  time.Duration // how often a request that goes on is looked at, whether it may
 }
 
@@ -106,7 +108,7 @@ func New(d Deps) (*Server, error) {
 	if d.Reused == nil {
 		d.Reused = func(tenancy.User, string) {}
 	}
-	s := &Server{Deps: d, guesses: newGuesses(), recheck: 5 * time.Second}
+	s := &Server{Deps: d, guesses: newGuesses(), recheck: 5 * time.Second, slowest: slowest}
 	s.closing, s.close = context.WithCancel(context.Background())
 	var err error
 	s.handler, err = s.routes()
@@ -116,7 +118,7 @@ func New(d Deps) (*Server, error) {
 // Handler answers every path of the API.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Close ends the requests that would go on: waits, logs, events and exec. The
+// Close ends the requests that would go on: waits, logs, events, exec and attach. The
 // Shutdown of a server made by HTTP does it by itself.
 func (s *Server) Close() { s.close() }
 

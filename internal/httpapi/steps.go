@@ -210,7 +210,7 @@ func (c *call) followStep(ctx context.Context, req logRequest, j *workload.Job, 
 	return err
 }
 
-// stepToEnter is the step that a command is to run in.
+// stepToEnter is the step that is entered.
 func (c *call) stepToEnter(j *workload.Job) (engine.StepID, error) {
 	n, err := c.stepParam()
 	if err != nil || n == workload.PrimaryStep {

@@ -46,6 +46,8 @@ func jobOperations() []operation {
 			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}, param{"step", "a further step's, by its number"}),
 		stream("execJob", "GET /v1/jobs/{id}/exec", "Run a command in a running job (WebSocket)", access.JobEnter, "", (*call).exec,
 			param{"step", "in a further step, by its number"}, param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
+		stream("attachJob", "GET /v1/jobs/{id}/attach", "Join the streams of what a job runs (WebSocket, as exec)", access.JobEnter, "", (*call).attach,
+			param{"step", "of a further step, by its number"}, param{"stdin", "true: and give it its input"}, param{"cols", "of the terminal"}, param{"rows", "of the terminal"}),
 		ask("listEvents", "GET /v1/events", "What happened, the oldest first", access.JobSee, (*call).events,
 			param{"after", "only with a greater seq"}, param{"job", "only of this job"}, limitParam()),
 		stream("streamEvents", "GET /v1/events/stream", "What happens, as it happens (WebSocket, an Event in each message)", access.JobSee, "", (*call).eventStream,

@@ -72,7 +72,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s := Spec{
 		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
 		Image: in.Image, Command: in.Command, Args: in.Args, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
-		Reservation: in.Reservation,
+		Reservation: in.Reservation, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach},
 	}
 	p.text(&s, in)
 	p.amounts(&s, in, def)
@@ -127,6 +127,9 @@ func (p *parser) container(s *Spec, image bool) {
 	}
 	if s.Workdir != "" && !absolute(s.Workdir) {
 		p.bad.Add("workdir", "must be an absolute path inside the container")
+	}
+	if s.AwaitAttach && !s.Stdin && !s.TTY {
+		p.bad.Add("await_attach", "needs stdin or tty: there is nothing to give by attaching")
 	}
 	p.program(s)
 }
@@ -449,7 +452,7 @@ func (s Spec) devices() (gpu, mem v1.Quantity) {
 func (s Spec) Wire() v1.JobSpec {
 	w := v1.JobSpec{
 		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
-		Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Command: s.Command, Args: s.Args, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
 		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}

@@ -92,6 +92,7 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		"command NUL":         {func(s *v1.JobSpec) { s.Command = []string{"a", "b\x00"} }, "command", "word 2"},
 		"command huge word":   {func(s *v1.JobSpec) { s.Command = []string{"a", long} }, "command", "131072 bytes"},
 		"command many words":  {func(s *v1.JobSpec) { s.Command = strings.Split(strings.Repeat("a ", 4097), " ") }, "command", "4096 words"},
+		"nothing to attach":   {func(s *v1.JobSpec) { s.AwaitAttach = true }, "await_attach", "needs stdin or tty"},
 		"command in all":      {func(s *v1.JobSpec) { s.Command = wide("a", 9) }, "command", "together"},
 		"env name":            {func(s *v1.JobSpec) { s.Env = map[string]string{"1A": ""} }, "env", "variable name"},
 		"env name empty":      {func(s *v1.JobSpec) { s.Env = map[string]string{"": "x"} }, "env", "variable name"},
@@ -205,6 +206,7 @@ func TestParseFillsIn(t *testing.T) {
 		"arguments don't name their job": {
 			v1.JobSpec{Args: []string{"", "serve"}}, func(s *workload.Spec) { s.Args = []string{"", "serve"} },
 		},
+		"streams":               {v1.JobSpec{Stdin: true, TTY: true, AwaitAttach: true}, func(s *workload.Spec) { s.Streams = workload.Streams{Stdin: true, TTY: true, AwaitAttach: true} }},
 		"a part of a device":    {v1.JobSpec{GPU: "0.5"}, func(s *workload.Spec) { s.GPU = 500 }},
 		"the least part":        {v1.JobSpec{GPU: "0.001", Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1, "a100" }},
 		"a model is one device": {v1.JobSpec{Model: "a100"}, func(s *workload.Spec) { s.GPU, s.Model = 1000, "a100" }},
@@ -252,6 +254,7 @@ func FuzzParse(f *testing.F) {
 		{Image: "a", Begin: "+2h", Deadline: "2026-12-01T16:40:00Z", After: "after:1?afternotok:2+30", Hold: true, MaxRequeues: 1, Requeue: []string{"never"}},
 		{Image: "a", Command: []string{strings.Repeat("é", 50)}},
 		{Image: "a", Args: []string{"", "-x", "\n"}},
+		{Image: "a", Stdin: true, TTY: true, AwaitAttach: true},
 	} {
 		b, err := json.Marshal(s)
 		if err != nil {

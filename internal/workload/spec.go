@@ -13,14 +13,15 @@ const KindContainer Kind = "container"
 
 // Spec is a validated job specification in integers. Build it with Parse.
 type Spec struct {
-	Name        string            `json:"name,omitempty"`
-	Kind        Kind              `json:"kind,omitempty"`
-	Account     string            `json:"account,omitempty"`
-	Partition   string            `json:"partition,omitempty"`
-	QoS         string            `json:"qos,omitempty"`
-	Image       string            `json:"image"`
-	Command     []string          `json:"command,omitempty"` // in place of the image's entry point and command
-	Args        []string          `json:"args,omitempty"`    // of the entry point, whichever it is
+	Name      string   `json:"name,omitempty"`
+	Kind      Kind     `json:"kind,omitempty"`
+	Account   string   `json:"account,omitempty"`
+	Partition string   `json:"partition,omitempty"`
+	QoS       string   `json:"qos,omitempty"`
+	Image     string   `json:"image"`
+	Command   []string `json:"command,omitempty"` // in place of the image's entry point and command
+	Args      []string `json:"args,omitempty"`    // of the entry point, whichever it is
+	Streams
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
@@ -45,6 +46,14 @@ type Spec struct {
 	Deadline    int64             `json:"deadline,omitempty"` // ns; to end by
 	After       Dependencies      `json:"after,omitzero"`
 	Array       ArraySpec         `json:"array,omitzero"`
+}
+
+// Streams says what a program's standard streams are.
+type Streams struct {
+	Stdin bool `json:"stdin,omitempty"`
+	TTY   bool `json:"tty,omitempty"`
+	// AwaitAttach keeps the program back for a while until somebody is attached.
+	AwaitAttach bool `json:"await_attach,omitempty"`
 }
 
 // Mount is a bind mount.

@@ -51,10 +51,11 @@ const MaxSteps = 1000
 // StepSpec is what a step runs, and what part of its job's allocation it has for itself:
 // what it names no amount of, it shares with the primary and with the others.
 type StepSpec struct {
-	Name    string            `json:"name,omitempty"`
-	Image   string            `json:"image"`
-	Command []string          `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
+	Name    string   `json:"name,omitempty"`
+	Image   string   `json:"image"`
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	Streams
 	Env     map[string]string `json:"env,omitempty"`
 	Workdir string            `json:"workdir,omitempty"`
 	Mounts  []Mount           `json:"mounts,omitempty"`

@@ -150,6 +150,8 @@ func TestParseStep(t *testing.T) {
 		"a named mount": {v1.StepSpec{Name: "x", Mounts: []v1.Mount{{Source: "/a", ReadOnly: true}}}, workload.StepSpec{Name: "x", Pull: "missing", Mounts: []workload.Mount{{Source: "/a", Target: "/a", ReadOnly: true}}}, ""},
 		"arguments":     {v1.StepSpec{Name: "x", Args: []string{"", "-v"}}, workload.StepSpec{Name: "x", Args: []string{"", "-v"}, Pull: "missing"}, ""},
 		"no arguments":  {v1.StepSpec{Args: []string{"a\x00"}}, workload.StepSpec{}, "args"},
+		"streams":       {v1.StepSpec{Name: "x", Stdin: true, TTY: true, AwaitAttach: true}, workload.StepSpec{Name: "x", Pull: "missing", Streams: workload.Streams{Stdin: true, TTY: true, AwaitAttach: true}}, ""},
+		"no streams":    {v1.StepSpec{AwaitAttach: true}, workload.StepSpec{}, "await_attach"},
 		"two lines":     {v1.StepSpec{Name: "a\nb"}, workload.StepSpec{}, "name"},
 		"no variable":   {v1.StepSpec{Env: map[string]string{"A=B": "c"}}, workload.StepSpec{}, "env"},
 		"below nothing": {v1.StepSpec{CPU: "-1"}, workload.StepSpec{}, "cpu"},

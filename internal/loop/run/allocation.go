@@ -58,6 +58,7 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 		return a, err
 	}
 	a.Container = engine.Container{Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
+	stream(&a.Container, j.Spec.Streams)
 	r.fill(w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
 	return a, nil
 }
@@ -72,6 +73,7 @@ func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload
 		N: int(s.N), Container: engine.Container{Image: s.Spec.Image, ImageID: s.Image, Command: s.Spec.Command, Args: s.Spec.Args, Workdir: s.Spec.Workdir},
 		CPU: cmp.Or(s.Spec.CPU, a.CPU), Memory: cmp.Or(s.Spec.Mem, a.Memory),
 	}
+	stream(&out.Container, s.Spec.Streams)
 	for _, d := range a.Devices {
 		if slices.Contains(s.Devices, d.UUID) {
 			out.Devices = append(out.Devices, d)
@@ -79,6 +81,11 @@ func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload
 	}
 	r.fill(w, j, a, &out.Container, out, s.Spec.Mounts, s.Spec.Env)
 	return a, out, nil
+}
+
+// stream gives a container the streams that were asked for.
+func stream(c *engine.Container, s workload.Streams) {
+	c.Stdin, c.TTY, c.AwaitAttach = s.Stdin, s.TTY, s.AwaitAttach
 }
 
 // place is where a job's current attempt runs, and as whom.

@@ -20,12 +20,13 @@ func TestAJobRunsAndEnds(t *testing.T) {
 	inBench(t, func(b *bench) {
 		spec := looptest.Spec("run=90s", "exit=3")
 		spec.Command, spec.Args = spec.Command[:1], spec.Command[1:]
+		spec.Streams = workload.Streams{Stdin: true, TTY: true}
 		spec.Env = map[string]string{"OMP_NUM_THREADS": "7"}
 		spec.Mounts = []workload.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}}
 		k := b.begin(spec)
 		b.state(k, "running")
 		a := b.engine.starts[0]
-		if a.Account != "nlp" || a.SpecDigest != run.Digest(b.port.Job(k).Spec) || len(a.Devices) != 1 || a.User.Name != "ada" || a.ImageID != "sha256:1" {
+		if a.Account != "nlp" || a.SpecDigest != run.Digest(b.port.Job(k).Spec) || len(a.Devices) != 1 || a.User.Name != "ada" || a.ImageID != "sha256:1" || !a.Stdin || !a.TTY || a.AwaitAttach {
 			t.Errorf("allocation %+v", a)
 		}
 		if a.Env["CROFT_JOB_ID"] != "1" || a.Env["CUDA_VISIBLE_DEVICES"] != a.Devices[0].UUID || a.Env["OMP_NUM_THREADS"] != "7" || a.Env["CROFT_GPU"] != "1" || a.Env["CROFT_GPU_MEMORY"] != "85899345920" {

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"fmt"
+	"regexp"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// JobExec notes that somebody runs a command in a running job. Arguments may hold
+// secrets, so the log keeps only how many words there are, and the first.
+type JobExec struct {
+	Job     id.Job
+	Step    int32
+	Program string // see ProgramOf
+	Words   int
+	TTY     bool `json:",omitempty"`
+}
+
+// Kind is job.exec.
+func (JobExec) Kind() string { return "job.exec" }
+
+// programName is what names a program, and can't well be anything else.
+var programName = regexp.MustCompile(`^[A-Za-z0-9._/+-]{1,64}$`)
+
+// ProgramOf is what the log keeps of a command: its first word, unless that is more than
+// a program's name.
+func ProgramOf(command []string) string {
+	if len(command) == 0 || !programName.MatchString(command[0]) {
+		return ""
+	}
+	return command[0]
+}
+
+// Decide lets the caller in, or not.
+func (c JobExec) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	text := "exec"
+	if c.Program != "" {
+		text += " " + c.Program
+	}
+	if c.Words > 1 || c.Program == "" {
+		text += " …"
+	}
+	return enter(w, at, c.Job, c.Step, text)
+}
+
+// JobAttach notes that somebody attaches to what a job runs.
+type JobAttach struct {
+	Job   id.Job
+	Step  int32
+	Input bool `json:",omitempty"` // and gives it its input
+}
+
+// Kind is job.attach.
+func (JobAttach) Kind() string { return "job.attach" }
+
+// Decide lets the caller in, or not.
+func (c JobAttach) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	text := "attached"
+	if c.Input {
+		text += " with input"
+	}
+	return enter(w, at, c.Job, c.Step, text)
+}
+
+// enter lets the caller into a step that runs. It changes nothing but the log.
+func enter(w *world.World, at world.Context, k id.Job, n int32, text string) (world.Outcome, error) {
+	j, err := entered(w, at, k)
+	if err != nil {
+		return world.Outcome{}, err
+	}
+	state := j.State
+	if n != workload.PrimaryStep {
+		s, ok := w.Workload.Step(k, n)
+		if !ok {
+			return world.Outcome{}, fault.New(codes.Conflict, "step %s.%d isn't running", j.Name(), n)
+		}
+		state, text = s.State, fmt.Sprintf("step %d: %s", n, text)
+	}
+	if j.State != workload.Running || state != workload.Running {
+		return world.Outcome{}, fault.New(codes.Conflict, "%s.%d isn't running: it is %s", j.Name(), n, state)
+	}
+	return world.Outcome{Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: text}}, nil
+}
