@@ -125,10 +125,13 @@ func AppendLogFrame(b []byte, f LogFrame) []byte {
 	return append(b, f.Data...)
 }
 
+// NoLines is a Tail of none: only what comes from now on.
+const NoLines = -1
+
 // LogQuery selects a part of a job's log.
 type LogQuery struct {
 	Follow  bool
-	Tail    int       // only the last lines; 0 is all
+	Tail    int       // only the last lines; 0 is all, and NoLines none
 	Since   time.Time // only from then on
 	Attempt int       // 0 is every attempt's
 	Step    int       // a further step's; 0 is the primary's
@@ -143,6 +146,9 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery) (*LogReader, e
 		return nil, err
 	}
 	v := values("tail", count(q.Tail), "attempt", count(q.Attempt), "step", count(q.Step))
+	if q.Tail == NoLines {
+		v.Set("tail", "0")
+	}
 	if q.Follow {
 		v.Set("follow", strconv.FormatBool(true))
 	}

@@ -457,7 +457,7 @@ those of a job file; the flags are short for the usual ones.`,
 				return err
 			}
 			if follow {
-				return a.follow(cmd.Context(), job, false)
+				return a.follow(cmd.Context(), job, tellAll)
 			}
 			return a.printSubmitted(job)
 		},

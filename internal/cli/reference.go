@@ -24,7 +24,7 @@ func Reference(w io.Writer) {
 			}
 		}
 	}
-	fmt.Fprintf(w, "\n## Under the names of batch systems\n\nLinks to croft that `croft setup links` makes; see [batch commands](../guide/batch-commands.md).\n")
+	fmt.Fprintf(w, "\n## Under the names of batch systems\n\nLinks to croft that `croft setup links` makes; see [batch commands](../guide/batch-commands.md) and [containers](../guide/containers.md).\n")
 	a := &app{}
 	for _, name := range a.linkNames(true) {
 		c := a.personality(name)

@@ -48,7 +48,7 @@ A job that Croft ended, by its time limit for example, never ends with 0 here.`,
 			if err != nil {
 				return err
 			}
-			return a.follow(cmd.Context(), job, quiet)
+			return a.follow(cmd.Context(), job, quietly(quiet))
 		},
 	}
 	f.register(a, cmd)
@@ -60,8 +60,24 @@ A job that Croft ended, by its time limit for example, never ends with 0 here.`,
 // drain is how long the rest of a log may take after the job has ended.
 const drain = 15 * time.Second
 
+// telling is how much is said of a job in the foreground.
+type telling int
+
+const (
+	tellAll     telling = iota // quote, progress and receipt
+	tellTrouble                // why it didn't end as it should; on a terminal also how far it is before it begins
+	tellNothing                // only the program's own output
+)
+
+func quietly(quiet bool) telling {
+	if quiet {
+		return tellNothing
+	}
+	return tellAll
+}
+
 // follow stays with a job until its end and returns its exit code as an error.
-func (a *app) follow(ctx context.Context, job *v1.Job, quiet bool) error {
+func (a *app) follow(ctx context.Context, job *v1.Job, tell telling) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -70,7 +86,7 @@ func (a *app) follow(ctx context.Context, job *v1.Job, quiet bool) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := newFollower(a, c, clean(job.ID), quiet)
+	f := newFollower(a, c, clean(job.ID), tell)
 	f.say("%s", a.jobQuote(job))
 	return f.run(ctx, signals)
 }
@@ -78,12 +94,12 @@ func (a *app) follow(ctx context.Context, job *v1.Job, quiet bool) error {
 // follower is one job in the foreground. Its fields belong to the goroutine of
 // run, except for the output's.
 type follower struct {
-	a     *app
-	c     *v1.Client
-	id    string
-	quiet bool
-	intr  interrupts
-	bar   progress
+	a    *app
+	c    *v1.Client
+	id   string
+	tell telling
+	intr interrupts
+	bar  progress
 
 	seen    chan *v1.Job   // the job, whenever it was looked at
 	ended   chan endResult // once
@@ -101,10 +117,10 @@ type endResult struct {
 	err error
 }
 
-func newFollower(a *app, c *v1.Client, id string, quiet bool) *follower {
+func newFollower(a *app, c *v1.Client, id string, tell telling) *follower {
 	return &follower{
-		a: a, c: c, id: id, quiet: quiet,
-		intr:    interrupts{ask: a.env.Term.In && a.env.Term.Err},
+		a: a, c: c, id: id, tell: tell,
+		intr:    interrupts{ask: a.env.Term.In && a.env.Term.Err && tell != tellTrouble},
 		bar:     progress{w: a.env.Stderr, inPlace: a.env.Term.Err, now: a.env.Now},
 		seen:    make(chan *v1.Job),
 		ended:   make(chan endResult, 1),
@@ -251,7 +267,7 @@ func (f *follower) observe(ctx context.Context, j *v1.Job) {
 		f.warn("%s waits again%s", f.id, because(j.Message))
 		go f.awaitStart(ctx)
 	case waits:
-		if !f.quiet {
+		if f.tell == tellAll || f.tell == tellTrouble && f.bar.inPlace {
 			f.bar.show(f.id+" "+f.phase(j), j.Progress != "" || j.State == "starting")
 		}
 		return
@@ -306,7 +322,10 @@ func (f *follower) finish(j *v1.Job) error {
 		line += ": " + receiptLine(r)
 	}
 	f.say("%s", line)
-	if j.Outcome != string(codes.Completed) && j.Message != "" {
+	switch trouble := j.Outcome != string(codes.Completed) && j.Message != ""; {
+	case trouble && f.tell == tellTrouble:
+		f.warn("%s %s: %s", f.id, clean(strings.ReplaceAll(jobState(j), "_", " ")), clean(j.Message))
+	case trouble:
 		f.say("%s", clean(j.Message))
 	}
 	if code := exitCode(j); code != 0 {
@@ -331,9 +350,9 @@ func exitCode(j *v1.Job) int {
 	return codes.ExitInternal
 }
 
-// say prints a line about the job, unless it is to be quiet.
+// say prints a line about the job where all is told.
 func (f *follower) say(format string, args ...any) {
-	if !f.quiet {
+	if f.tell == tellAll {
 		f.warn(format, args...)
 	}
 }

@@ -357,7 +357,7 @@ croft: croft server isn't running at unix:///run/croft/croft.sock: start it with
 // TestRunIgnoresOldViews: of two answers on their way, the older may come last.
 func TestRunIgnoresOldViews(t *testing.T) {
 	b := newBench(t, newStage())
-	f := newFollower(b.app, nil, "118", false)
+	f := newFollower(b.app, nil, "118", tellAll)
 	start := time.Now()
 	f.observe(t.Context(), &v1.Job{ID: "118", Seq: 2, State: "running", Started: &start, Node: "gpu1"})
 	f.observe(t.Context(), &v1.Job{ID: "118", Seq: 1, State: "starting"})

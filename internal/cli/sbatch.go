@@ -121,9 +121,11 @@ func (o *batchOptions) count(flag, value string, otherwise int64) (int64, error)
 	return n, nil
 }
 
+func (o *batchOptions) oneNode() bool { return o.nodes == "" || o.nodes == "1" || o.nodes == "1-1" }
+
 // sizes sets what the job needs.
 func (o *batchOptions) sizes(spec *v1.JobSpec) (tasks int64, err error) {
-	if o.nodes != "" && o.nodes != "1" && o.nodes != "1-1" {
+	if !o.oneNode() {
 		return 0, usage("--nodes %s: a job runs on one node here", o.nodes)
 	}
 	if tasks, err = o.count("ntasks-per-node", o.tasksPerNode, 1); err != nil {

@@ -37,7 +37,7 @@ does.`,
 			if err != nil {
 				return err
 			}
-			return a.follow(cmd.Context(), job, quiet)
+			return a.follow(cmd.Context(), job, quietly(quiet))
 		},
 	})
 	slurmFlags(cmd, "h")

@@ -85,7 +85,7 @@ stops it, once more kills it. The end of the job's own program ends its steps.`,
 			case detach:
 				return a.print(step, func(w io.Writer) { fmt.Fprintln(w, clean(step.ID)) })
 			}
-			return a.followStep(cmd.Context(), c, step, quiet)
+			return a.followStep(cmd.Context(), c, step, quietly(quiet))
 		},
 	}
 	f.register(cmd)
@@ -96,12 +96,12 @@ stops it, once more kills it. The end of the job's own program ends its steps.`,
 }
 
 // followStep stays with a step until its end and returns its exit code as an error.
-func (a *app) followStep(ctx context.Context, c *v1.Client, step *v1.Step, quiet bool) error {
+func (a *app) followStep(ctx context.Context, c *v1.Client, step *v1.Step, tell telling) error {
 	signals, stop := a.env.Signals(os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if why := otherwise(step.Progress, step.Message); why != "" && !quiet {
+	if why := otherwise(step.Progress, step.Message); why != "" && (tell == tellAll || tell == tellTrouble && a.env.Term.Err) {
 		fmt.Fprintf(a.env.Stderr, "%s %s\n", clean(step.ID), clean(why))
 	}
 	go a.stopOn(ctx, c, step, signals)
@@ -117,7 +117,7 @@ func (a *app) followStep(ctx context.Context, c *v1.Client, step *v1.Step, quiet
 	if err != nil {
 		return err
 	}
-	return a.finishStep(end, quiet)
+	return a.finishStep(end, tell)
 }
 
 // stopOn stops the step at the first signal, and kills it at the next.
@@ -136,14 +136,15 @@ func (a *app) stopOn(ctx context.Context, c *v1.Client, step *v1.Step, signals <
 }
 
 // finishStep says how a step ended and returns its exit code as an error.
-func (a *app) finishStep(s *v1.Step, quiet bool) error {
+func (a *app) finishStep(s *v1.Step, tell telling) error {
 	j := stepAsJob(s)
-	if !quiet {
+	trouble := s.Message != "" && s.Outcome != "completed"
+	if tell == tellAll || tell == tellTrouble && trouble {
 		line := clean(s.ID) + " " + clean(strings.ReplaceAll(jobState(j), "_", " "))
 		if s.ExitCode != nil && *s.ExitCode != 0 {
 			line += " (exit " + strconv.Itoa(*s.ExitCode) + ")"
 		}
-		if s.Message != "" && s.Outcome != "completed" {
+		if trouble {
 			line += ": " + clean(s.Message)
 		}
 		fmt.Fprintln(a.env.Stderr, line)
@@ -288,7 +289,7 @@ them that failed.`,
 					if err != nil {
 						return err
 					}
-					if err := a.finishStep(end, false); err != nil && failed == nil {
+					if err := a.finishStep(end, tellAll); err != nil && failed == nil {
 						failed = err
 					}
 				}

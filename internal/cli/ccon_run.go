@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+)
+
+// containerFlags describe a container, as docker run's do.
+type containerFlags struct {
+	specFlags
+	entrypoint, pull string
+	userns           bool
+	user             string
+	stdin, tty       bool
+	detach           bool
+}
+
+func (f *containerFlags) register(fs *pflag.FlagSet) {
+	fs.SetInterspersed(false)
+	fs.SetNormalizeFunc(dockerNames)
+	fs.StringVar(&f.Name, "name", "", "name of the job, or of the step")
+	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
+	fs.StringArrayVarP(&f.mounts, "volume", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
+	fs.StringVar(&f.entrypoint, "entrypoint", "", "program in place of the image's entry point; CMD are its arguments")
+	fs.StringVar(&f.pull, "pull-policy", "", "Always, IfNotPresent or Never; by default Always for :latest")
+	fs.BoolVarP(&f.detach, "detach", "d", false, "print the container's name and leave")
+	fs.BoolVarP(&f.stdin, "interactive", "i", false, "")
+	fs.BoolVarP(&f.tty, "tty", "t", false, "")
+	fs.StringArrayVarP(&f.pod.Ports, "publish", "p", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
+	fs.StringVarP(&f.user, "user", "u", "", "")
+	fs.BoolVar(&f.userns, "userns", false, "")
+	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
+	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
+	fs.String("cpus", "", "")
+	fs.String("memory", "", "")
+	fs.String("gpus", "", "")
+	hide(fs, "interactive", "tty", "user", "userns", "cpus", "memory", "gpus")
+}
+
+// dockerNames are other names by which people know flags.
+func dockerNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if other, ok := map[string]string{"ports": "publish", "pull": "pull-policy", "net": "network", "volumes": "volume", "mount": "volume"}[name]; ok {
+		name = other
+	}
+	return pflag.NormalizedName(name)
+}
+
+// refused says of flags that can't be fulfilled what to do instead: to pass over them
+// would run another container than was meant.
+func (f *containerFlags) refused(a *app, cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	own := strconv.Itoa(a.env.UID)
+	switch {
+	case given("cpus"):
+		return usage("--cpus: give -c before run, as in ccon -c 4 run")
+	case given("memory"):
+		return usage("--memory: give --mem before run, as in ccon --mem 8G run")
+	case given("gpus"):
+		return usage("--gpus: give --gres before run, as in ccon --gres gpu:1 run")
+	case f.stdin || f.tty:
+		return usage("-i, -t: a container that runs in the foreground isn't given input here; ccon exec -it enters one that runs")
+	case f.userns:
+		return usage("--userns: a container runs as you here, with your own ids")
+	case f.user != "" && f.user != own && !strings.HasPrefix(f.user, own+":"):
+		return usage("-u %s: a container runs as you here, uid %s", f.user, own)
+	}
+	return nil
+}
+
+// podOnly names flags of the job's pod, which a further container can't choose.
+func podOnly(cmd *cobra.Command, job string) error {
+	for _, name := range []string{"user", "publish", "userns", "network", "dns"} {
+		if cmd.Flags().Changed(name) {
+			return usage("--%s: job %s has its network, its ports and its user already, for all its containers: leave it out", name, job)
+		}
+	}
+	return nil
+}
+
+// read is the container that the flags and the words after run describe.
+func (f *containerFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec, error) {
+	spec := v1.JobSpec{Name: f.Name, Image: args[0], Args: args[1:], Workdir: f.Workdir}
+	if len(spec.Args) == 0 {
+		spec.Args = nil
+	}
+	switch {
+	case f.entrypoint != "":
+		spec.Command = []string{f.entrypoint}
+	case cmd.Flags().Changed("entrypoint"):
+		// As with docker, an empty one takes the image's away.
+		if spec.Command, spec.Args = spec.Args, nil; len(spec.Command) == 0 {
+			return spec, usage(`--entrypoint "" takes the image's entry point away: say what to run after the image`)
+		}
+	}
+	var err error
+	if spec.Pull, err = pullPolicy(f.pull, spec.Image); err != nil {
+		return spec, err
+	}
+	for _, m := range f.mounts {
+		if source, _, _ := strings.Cut(m, ":"); source != "" && source != "~" && !strings.ContainsAny(source, "/.") {
+			return spec, usage("-v %s: %s would be a named volume, and there are none; for a folder write ./%s", m, source, source)
+		}
+	}
+	return spec, f.readParts(a, &spec)
+}
+
+// pullPolicy reads Kubernetes' words and Croft's. By default what can change under its
+// name is looked up anew.
+func pullPolicy(s, image string) (string, error) {
+	switch strings.ToLower(s) {
+	case "always":
+		return "always", nil
+	case "ifnotpresent", "missing":
+		return "missing", nil
+	case "never":
+		return "never", nil
+	case "":
+		last := image[strings.LastIndex(image, "/")+1:]
+		if _, tag, tagged := strings.Cut(last, ":"); !strings.Contains(last, "@") && (!tagged || tag == "latest") {
+			return "always", nil
+		}
+		return "", nil
+	}
+	return "", usage("--pull-policy %s: want Always, IfNotPresent or Never", s)
+}
+
+func (a *app) cconRunCmd(o *batchOptions, c *craneOptions) *cobra.Command {
+	var f containerFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] IMAGE [CMD…]",
+		Short: "Run a container",
+		Long: `Run a container. In a job (where CROFT_JOB_ID or CRANE_JOB_ID is set) it is a step of
+that job, beside what runs there, and shares what the job has or takes the part that
+-c, --mem and --gres name. Elsewhere it is a job of its own.
+
+CMD are arguments of the image's entry point, or take the place of its own command. The
+container's output comes here and its exit code is ccon's; Ctrl-C stops it. With -d,
+ccon prints its name, JOB.STEP, and leaves.`,
+		Example: `  ccon --gres gpu:1 run -v ./data:/data:ro train:1 python train.py
+  ccon -c 2 --mem 4G -t 1:00:00 run -d --name web httpd:1
+  CROFT_JOB_ID=118 ccon run -e SEED=1 train:1 python eval.py`,
+		Args: needArgs(1, -1, "IMAGE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, variable := a.inJob()
+			if job != "" {
+				if err := podOnly(cmd, job); err != nil {
+					return err
+				}
+			}
+			if err := f.refused(a, cmd); err != nil {
+				return err
+			}
+			spec, err := f.read(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			if err := o.cconSizes(&spec); err != nil {
+				return err
+			}
+			c.unused(a)
+			if job != "" {
+				return a.runStep(cmd.Context(), job, o, spec, f.detach, variable)
+			}
+			spec.Account, spec.Partition, spec.QoS, spec.Reservation, spec.Hold = o.account, o.partition, o.qos, o.reservation, o.hold
+			return a.runContainer(cmd.Context(), spec, f.detach)
+		},
+	}
+	f.register(cmd.Flags())
+	o.sizeFlags(cmd.Flags(), c, false)
+	a.completeFlag(cmd, "network", fixed("default", "host"))
+	a.completeFlag(cmd, "pull-policy", fixed("Always", "IfNotPresent", "Never"))
+	return cmd
+}
+
+// runContainer submits a job and stays with it, or with detach says its name.
+func (a *app) runContainer(ctx context.Context, spec v1.JobSpec, detach bool) error {
+	job, err := a.submit(ctx, spec, "")
+	if err != nil {
+		return err
+	}
+	if !detach {
+		return a.follow(ctx, job, tellTrouble)
+	}
+	step, err := a.api.Step(ctx, job.ID, 1)
+	if err != nil {
+		return err
+	}
+	return a.printDetached(step)
+}
+
+// runStep gives a job a further container.
+func (a *app) runStep(ctx context.Context, job string, o *batchOptions, s v1.JobSpec, detach bool, variable string) error {
+	for _, f := range [][2]string{
+		{"account", o.account}, {"partition", o.partition}, {"qos", o.qos}, {"reservation", o.reservation}, {"hold", truth(o.hold, "yes", "")},
+	} {
+		if f[1] != "" {
+			return usage("--%s: the container runs in job %s, which has that already: leave it out, or unset %s for a job of its own", f[0], job, variable)
+		}
+	}
+	if s.Model != "" {
+		return usage("--gres %s: job %s has its devices already: give their number alone, as gpu:1", o.gres, job)
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	spec := v1.StepSpec{
+		Name: s.Name, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Mounts: s.Mounts, Pull: s.Pull,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Time: s.Time,
+	}
+	step, err := once(ctx, "", func(key v1.Option) (*v1.Step, error) { return c.AddStep(ctx, job, spec, key) })
+	if code := v1.CodeOf(err); code == codes.NotFound || code == codes.Conflict {
+		var p *v1.Problem
+		if errors.As(err, &p) {
+			p.Detail += "; unset " + variable + " to run a job of its own"
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case detach:
+		return a.printDetached(step)
+	}
+	return a.followStep(ctx, c, step, tellTrouble)
+}
+
+// printDetached names a container that was left: for scripts by its name alone, as
+// docker does.
+func (a *app) printDetached(s *v1.Step) error {
+	return a.print(s, func(w io.Writer) {
+		if a.env.Term.Err && a.env.Term.Out {
+			fmt.Fprintf(a.env.Stderr, "Job ID: %s  Step ID: %d\n", clean(s.Job), s.N)
+		}
+		fmt.Fprintln(w, clean(s.ID))
+	})
+}
