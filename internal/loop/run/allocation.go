@@ -8,15 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
-	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 
-	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -146,79 +141,6 @@ func mountsOf(ask []workload.Mount, roots []string, u engine.User) []engine.Moun
 		out = append(out, engine.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Within: within})
 	}
 	return out
-}
-
-// environment is what Croft tells the program.
-func environment(j *workload.Job, a engine.Allocation, s engine.Step) map[string]string {
-	var names, uuids []string
-	for _, d := range s.Devices {
-		names, uuids = append(names, d.Name), append(uuids, d.UUID)
-	}
-	env := map[string]string{
-		"CROFT_JOB_ID":       strconv.FormatInt(int64(j.ID), 10),
-		"CROFT_JOB_NAME":     j.Spec.Name,
-		"CROFT_ATTEMPT":      strconv.Itoa(a.N),
-		"CROFT_STEP_ID":      strconv.Itoa(s.N),
-		"CROFT_ACCOUNT":      a.Account,
-		"CROFT_PARTITION":    j.Spec.Partition,
-		"CROFT_QOS":          j.Spec.QoS,
-		"CROFT_NODE":         a.Node,
-		"CROFT_CPUS":         quantity.FormatCPU(s.CPU),
-		"CROFT_MEM":          strconv.FormatInt(s.Memory, 10),
-		"CROFT_TIME_LIMIT":   strconv.FormatInt(j.Spec.Time/1e9, 10),
-		"CROFT_DEVICES":      strings.Join(names, ","),
-		"CROFT_DEVICE_UUIDS": strings.Join(uuids, ","),
-		"OMP_NUM_THREADS":    strconv.FormatInt(max(s.CPU/1000, 1), 10),
-	}
-	if len(uuids) > 0 {
-		if n := memoryOfEach(s.Devices, a.Part); n > 0 {
-			env["CROFT_GPU_MEMORY"] = strconv.FormatInt(n, 10)
-		}
-		n := catalog.Counted(j.Attempt.Models)
-		if len(s.Devices) < len(a.Devices) {
-			n = int64(len(s.Devices)) * quantity.Device
-		}
-		env["CROFT_GPU"] = quantity.FormatDevices(n)
-		env["CUDA_VISIBLE_DEVICES"] = strings.Join(uuids, ",")
-	}
-	return env
-}
-
-// memoryOfEach is how much of each device's memory is the job's, in bytes: its part's
-// worth, of the device that has least; 0 if that isn't known.
-func memoryOfEach(devices []engine.Device, part int64) int64 {
-	least := int64(math.MaxInt64)
-	for _, d := range devices {
-		least = min(least, d.Memory)
-	}
-	if part == 0 {
-		return least
-	}
-	hi, lo := bits.Mul64(uint64(least), uint64(part))
-	n, _ := bits.Div64(hi, lo, uint64(quantity.Device))
-	return int64(n)
-}
-
-// ofArray is what an element is told of its array, in Slurm's words too.
-func ofArray(all workload.Elements, e *workload.Job) map[string]string {
-	least, most := all[0].First, all[0].Last
-	for _, r := range all {
-		least, most = min(least, r.First), max(most, r.Last)
-	}
-	step := int64(1)
-	if len(all) == 1 {
-		step = all[0].Step
-	}
-	env := map[string]string{}
-	for name, n := range map[string]int64{
-		"ARRAY_ID": int64(e.Of), "ARRAY_INDEX": e.Index, "ARRAY_COUNT": all.Len(), "ARRAY_MIN": least, "ARRAY_MAX": most, "ARRAY_STEP": step,
-	} {
-		env["CROFT_"+name] = strconv.FormatInt(n, 10)
-	}
-	for name, croft := range map[string]string{"JOB_ID": "ID", "TASK_ID": "INDEX", "TASK_COUNT": "COUNT", "TASK_MIN": "MIN", "TASK_MAX": "MAX", "TASK_STEP": "STEP"} {
-		env["SLURM_ARRAY_"+name] = env["CROFT_ARRAY_"+croft]
-	}
-	return env
 }
 
 // Digest identifies a spec, so that a container can be matched with its record.
