@@ -186,6 +186,14 @@ func (l *link) Exec(ctx context.Context, step engine.StepID, req engine.ExecRequ
 	return e.Exec(ctx, step, req)
 }
 
+func (l *link) Attach(ctx context.Context, step engine.StepID, req engine.AttachRequest) error {
+	e, err := l.get()
+	if err != nil {
+		return err
+	}
+	return e.Attach(ctx, step, req)
+}
+
 // Close releases the engine, if there is one.
 func (l *link) Close() error {
 	l.mu.Lock()
