@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"croft.dev/croft/internal/engine/cri/record"
 )
@@ -95,8 +97,32 @@ func TestSupervise(t *testing.T) {
 		"not a file": {[]string{"/"}, 126},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := supervise(tc.argv, 0); got != tc.want {
+			if got := supervise(tc.argv, options{}); got != tc.want {
 				t.Errorf("exit code %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want options
+		argv []string
+		ok   bool
+	}{
+		"a command":       {[]string{"--", "sh", "-c", "--note"}, options{}, []string{"sh", "-c", "--note"}, true},
+		"with all":        {[]string{"--note", "hear", "--attach", "2s", "--", "sh"}, options{"hear", 2 * time.Second}, []string{"sh"}, true},
+		"a note like one": {[]string{"--note", "--", "--", "sh"}, options{note: "--"}, []string{"sh"}, true},
+		"no command":      {[]string{"--note", "x", "--"}, options{note: "x"}, nil, false},
+		"no duration":     {[]string{"--attach", "soon", "--", "sh"}, options{}, nil, false},
+		"something else":  {[]string{"sh", "-c"}, options{}, nil, false},
+		"an option's end": {[]string{"--note"}, options{}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, argv, ok := parse(tc.args)
+			if o != tc.want || !slices.Equal(argv, tc.argv) || ok != tc.ok {
+				t.Errorf("%+v %q %v", o, argv, ok)
 			}
 		})
 	}

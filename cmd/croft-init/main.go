@@ -1,8 +1,9 @@
 // Croft-init is process 1 of a job's container. It starts the user's command,
 // passes signals on to it, reaps orphans, and notes how the command ended.
 //
-//	croft-init -- COMMAND [ARG…]       process 1 of the primary container
-//	croft-init --attach 15s -- COMMAND […]   likewise, once somebody is attached
+//	croft-init [--note TEXT] [--attach 15s] -- COMMAND [ARG…]
+//	                                   process 1 of a step's container: tell the user TEXT,
+//	                                   begin once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //
@@ -21,24 +22,47 @@ import (
 func main() {
 	args := os.Args[1:]
 	if len(args) == 0 {
-		fail(2, "usage: croft-init [--attach|--exec|--pause] -- COMMAND [ARG…]")
+		fail(2, "usage: croft-init [--note|--attach|--exec|--pause] -- COMMAND [ARG…]")
 	}
 	switch {
 	case args[0] == "--pause":
 		pause()
 	case args[0] == "--exec" && len(args) > 2 && args[1] == "--":
 		become(args[2:])
-	case args[0] == "--" && len(args) > 1:
-		os.Exit(supervise(args[1:], 0))
-	case args[0] == "--attach" && len(args) > 3 && args[2] == "--":
-		patience, err := time.ParseDuration(args[1])
-		if err != nil {
+	default:
+		o, argv, ok := parse(args)
+		if !ok {
 			fail(2, "bad arguments")
 		}
-		os.Exit(supervise(args[3:], patience))
-	default:
-		fail(2, "bad arguments")
+		os.Exit(supervise(argv, o))
 	}
+}
+
+// options say what comes before the command.
+type options struct {
+	note     string        // for the user, if any
+	patience time.Duration // how long to wait for somebody to attach; 0: not at all
+}
+
+// parse takes a command line of process 1 apart; ok is false for one that is none.
+func parse(args []string) (o options, argv []string, ok bool) {
+	for len(args) > 1 {
+		switch value := args[1]; args[0] {
+		case "--":
+			return o, args[1:], true
+		case "--note":
+			o.note = value
+		case "--attach":
+			var err error
+			if o.patience, err = time.ParseDuration(value); err != nil {
+				return o, nil, false
+			}
+		default:
+			return o, nil, false
+		}
+		args = args[2:]
+	}
+	return o, nil, false
 }
 
 // pause holds a sandbox's namespaces until it is told to go. As process 1 of

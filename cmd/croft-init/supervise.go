@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"croft.dev/croft/internal/engine/cri/record"
 )
 
 // supervise starts argv, waits for its end and returns the exit code that
-// stands for it. It waits as long as patience for somebody to attach before.
-func supervise(argv []string, patience time.Duration) int {
+// stands for it. Before that it does what o says.
+func supervise(argv []string, o options) int {
 	raiseMemlock()
 	fitEnvironment()
 	// Signals are caught before there is a child: one that comes in between is
@@ -29,8 +28,11 @@ func supervise(argv []string, patience time.Duration) int {
 	if err := record.WaitGate(record.Dir); err != nil {
 		fail(record.ExitNotExecutable, "waiting for the start: "+err.Error())
 	}
-	if patience > 0 {
-		awaitAttach(record.Dir, patience)
+	if o.patience > 0 {
+		awaitAttach(record.Dir, o.patience)
+	}
+	if o.note != "" {
+		os.Stderr.WriteString("croft: " + o.note + "\n")
 	}
 	pid, err := start(path, argv)
 	if err != nil {

@@ -179,6 +179,9 @@ type Allocation struct {
 
 	User User
 	Pod  Pod
+	// Userns is the user namespace that all containers of the attempt are in; nil:
+	// they run as exactly the user.
+	Userns *Userns
 
 	CPU     int64 // milli-cores, enforced on all steps together
 	Memory  int64 // bytes, likewise; /dev/shm is half of it and counted in it
@@ -242,6 +245,19 @@ type User struct {
 	Groups []Group // supplementary groups
 	Home   string  // inside the container; HOME
 	Shell  string
+}
+
+// Userns is a user namespace. In it containers run as somebody, by default root, who is
+// the user in what he mounts and has rights over nothing but the namespace itself; of
+// others' files there, and of his supplementary groups, it knows nothing.
+type Userns struct {
+	// First and Size are the ids on the machine that those inside, from 0 on, are.
+	First, Size int64
+	UID, GID    int64 // whom containers run as inside
+	// Required: without it nothing starts. Else, where it can't be had, containers
+	// run as exactly the user, who is told so by the first line of their output.
+	Required bool
+	Lack     string // why the user has none; else empty
 }
 
 // Group is a Unix group of the user.

@@ -334,13 +334,22 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	mounts, err := e.openMounts(ctx, a.User, a.Mounts)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer func() { mounts.close() }()
+	note, err := e.settle(ctx, &a, &mounts, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
 	if err := e.prepare(a); err != nil {
 		e.t.Fatal(err)
 	}
 	if steps == 0 {
 		return
 	}
-	cfg := e.sandboxConfig(a)
+	cfg := e.sandboxConfig(a, note)
 	sandbox, err := e.ensureSandbox(ctx, a, objects{}, cfg)
 	if err != nil {
 		e.t.Fatal(err)
@@ -348,11 +357,6 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	if steps == 1 {
 		return
 	}
-	mounts, err := e.openMounts(ctx, a.User, a.Mounts)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer mounts.close()
 	if err := e.scratch(a.Attempt).attach(mounts, false); err != nil {
 		e.t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -95,6 +96,8 @@ type Engine struct {
 	hub   *hub
 	pulls chan struct{}
 
+	noIDMap atomic.Bool // the runtime has said that images can't be shown with other ids
+
 	mu     sync.Mutex
 	known  map[string]times       // by container id: what never changes once seen
 	images map[string]imageConfig // by image id
@@ -111,6 +114,10 @@ type Facts struct {
 	// JobCgroups: Croft makes each attempt's control group itself, with the job's
 	// memory limit. Not with the systemd driver, where only containers are limited.
 	JobCgroups bool
+	// NoUserns says why containers can't have user namespaces; empty if they can.
+	NoUserns string
+	// UsernsOnHost: they can also on the machine's network.
+	UsernsOnHost bool
 	// PullProgress: bytes are reported while an image is pulled.
 	PullProgress bool
 }
@@ -180,6 +187,18 @@ func (e *Engine) ask(ctx context.Context) (Facts, error) {
 	if systemd {
 		f.CgroupDriver, f.JobCgroups = "systemd", false
 	}
+	status, err := e.rt.status(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	var features *runtimeapi.RuntimeHandlerFeatures
+	for _, h := range status.GetRuntimeHandlers() {
+		if h.GetName() == "" { // the default one
+			features = h.GetFeatures()
+		}
+	}
+	f.NoUserns = noUserns(features, e.cfg.Endpoint)
+	f.UsernsOnHost = status.GetFeatures().GetUserNamespacesHostNetwork()
 	return f, nil
 }
 
@@ -335,12 +354,14 @@ func (o objects) step(n int) *runtimeapi.Container {
 	return nil
 }
 
-// ready returns the sandbox that can be used, or "".
-func (o objects) ready() string {
+// ready returns the id of the sandbox that can be used, or "".
+func (o objects) ready() string { return o.readySandbox().GetId() }
+
+func (o objects) readySandbox() *runtimeapi.PodSandbox {
 	for _, s := range o.sandboxes {
 		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
-			return s.GetId()
+			return s
 		}
 	}
-	return ""
+	return nil
 }

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -39,7 +40,7 @@ func passwdFile(u engine.User, mounts []engine.Mount) string {
 			fmt.Fprintf(&b, "%s:x:%d:%d::%s:/sbin/nologin\n", s.name, s.id, s.id, s.home)
 		}
 	}
-	fmt.Fprintf(&b, "%s:x:%d:%d::%s:%s\n", field(u.Name), u.UID, u.GID, field(homeIn(u, mounts)), field(shellOf(u)))
+	fmt.Fprintf(&b, "%s:x:%d:%d::%s:%s\n", field(u.Name), u.UID, u.GID, field(cmp.Or(mountedHome(u, mounts), noHome)), field(shellOf(u)))
 	return b.String()
 }
 
@@ -94,12 +95,16 @@ func field(s string) string {
 	}, s)
 }
 
-// homeIn is the user's home directory if a mount brings it along, else /tmp
-// (and croft-init takes / where an image has no /tmp).
-func homeIn(u engine.User, mounts []engine.Mount) string {
+// noHome is the home of a user who has none in the container (croft-init takes / where an
+// image has no /tmp).
+const noHome = "/tmp"
+
+// mountedHome is the user's home directory if it is there, which a mount brings along;
+// else empty.
+func mountedHome(u engine.User, mounts []engine.Mount) string {
 	home := path.Clean(u.Home)
 	if !path.IsAbs(u.Home) {
-		return "/tmp"
+		return ""
 	}
 	if home == "/" || home == "/tmp" {
 		return home
@@ -110,7 +115,7 @@ func homeIn(u engine.User, mounts []engine.Mount) string {
 			return home
 		}
 	}
-	return "/tmp"
+	return ""
 }
 
 // shellOf is the user's shell; croft-init falls back to /bin/sh where the image

@@ -24,7 +24,14 @@ const lookPatience = 10 * time.Second
 // trees are what a step mounts, in the order of its mounts, not yet seen by anybody.
 // The runtime is given places of the step's own where they are attached from before
 // its container is made until that runs: the container then has them for itself.
-type trees []*bind.Tree
+type trees []tree
+
+type tree struct {
+	*bind.Tree
+	source string
+	site   bool
+	group  int64 // of the user's supplementary ones: what he may do there he may by it; 0: as himself
+}
 
 func (ts trees) close() {
 	for _, t := range ts {
@@ -60,7 +67,8 @@ func (e *Engine) openMounts(ctx context.Context, u engine.User, mounts []engine.
 
 // openMount finds what one mount is of. Between the check and the copy nothing is
 // looked up: both are of the same open file.
-func openMount(ctx context.Context, u engine.User, m engine.Mount) (*bind.Tree, error) {
+func openMount(ctx context.Context, u engine.User, m engine.Mount) (tree, error) {
+	t := tree{source: m.Source, site: m.Site}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	as := bind.As{} // root, for what is the site's own
@@ -69,18 +77,47 @@ func openMount(ctx context.Context, u engine.User, m engine.Mount) (*bind.Tree, 
 	}
 	f, err := bind.Open(ctx, as, m.Source)
 	if err != nil {
-		return nil, mountError(u, m.Source, err)
+		return t, mountError(u, m.Source, err)
 	}
 	defer f.Close()
 	place, err := bind.Place(f)
 	if err != nil {
-		return nil, mountError(u, m.Source, err)
+		return t, mountError(u, m.Source, err)
 	}
 	if !m.Site && !slices.ContainsFunc(m.Within, func(root string) bool { return within(ctx, as, place, root) }) {
-		return nil, &engine.StartError{Message: "mount " + m.Source + " leads out of the folders that may be mounted here"}
+		return t, &engine.StartError{Message: "mount " + m.Source + " leads out of the folders that may be mounted here"}
 	}
-	t, err := bind.Clone(f)
+	if st, ok := stat(f); ok && !m.Site {
+		t.group = neededGroup(u, st, m.ReadOnly)
+	}
+	t.Tree, err = bind.Clone(f)
 	return t, mountError(u, m.Source, err)
+}
+
+func stat(f *os.File) (*syscall.Stat_t, bool) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return st, ok
+}
+
+// neededGroup is the supplementary group by which u may do more with a file than he may
+// as himself; 0 if there is none.
+func neededGroup(u engine.User, st *syscall.Stat_t, readOnly bool) int64 {
+	gid := int64(st.Gid)
+	if int64(st.Uid) == u.UID || gid == u.GID || !slices.ContainsFunc(u.Groups, func(g engine.Group) bool { return g.GID == gid }) {
+		return 0
+	}
+	wanted := uint32(0o7)
+	if readOnly {
+		wanted = 0o5
+	}
+	if st.Mode>>3&^st.Mode&wanted == 0 {
+		return 0
+	}
+	return gid
 }
 
 // within reports whether place is root or below it, where root may itself be a link.

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -42,7 +43,8 @@ func containerName(n int) string {
 	return "step-" + strconv.Itoa(n)
 }
 
-func (e *Engine) sandboxConfig(a engine.Allocation) *runtimeapi.PodSandboxConfig {
+// sandboxConfig is an attempt's sandbox; note is kept with it for further steps.
+func (e *Engine) sandboxConfig(a engine.Allocation, note string) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name:      fmt.Sprintf("job-%d", a.Job),
@@ -55,10 +57,11 @@ func (e *Engine) sandboxConfig(a engine.Allocation) *runtimeapi.PodSandboxConfig
 		DnsConfig:    e.dns(a.Pod),
 		PortMappings: e.ports(a.Pod),
 		Labels:       e.labelsOf(a),
+		Annotations:  annotationsOf(a.Userns, note),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: e.cgroupParent(a.Attempt),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: namespaces(a.Pod),
+				NamespaceOptions: namespaces(a),
 				RunAsUser:        &runtimeapi.Int64Value{Value: 65534},
 				RunAsGroup:       &runtimeapi.Int64Value{Value: 65534},
 				ReadonlyRootfs:   true,
@@ -82,15 +85,18 @@ func (e *Engine) limits(a engine.Allocation) cgroup.Limits {
 	return cgroup.Limits{Memory: a.Memory + sandboxMemory, Pids: e.cfg.PidsMax}
 }
 
-func namespaces(p engine.Pod) *runtimeapi.NamespaceOption {
+// namespaces are those of an attempt's sandbox and containers.
+func namespaces(a engine.Allocation) *runtimeapi.NamespaceOption {
 	network := runtimeapi.NamespaceMode_POD
-	if p.HostNetwork {
+	if a.Pod.HostNetwork {
 		network = runtimeapi.NamespaceMode_NODE
 	}
 	return &runtimeapi.NamespaceOption{
 		Network: network,
 		Pid:     runtimeapi.NamespaceMode_CONTAINER,
 		Ipc:     runtimeapi.NamespaceMode_POD,
+
+		UsernsOptions: options(a.Userns),
 	}
 }
 
@@ -98,7 +104,8 @@ func runtimeDefault() *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 }
 
-func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageConfig) (*runtimeapi.ContainerConfig, error) {
+// containerConfig is a step's container, which begins by telling the user note, if any.
+func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageConfig, note string) (*runtimeapi.ContainerConfig, error) {
 	argv, err := argv(s.Container, img)
 	if err != nil {
 		return nil, err
@@ -110,9 +117,9 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 	cfg := &runtimeapi.ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: containerName(s.N)},
 		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: s.Image},
-		Command:    append(initCommand(s.Container), argv...),
+		Command:    slices.Concat(initCommand(s.Container, note), argv),
 		WorkingDir: s.Workdir,
-		Envs:       environment(a.User, s.Container),
+		Envs:       environment(a, s.Container),
 		Mounts:     e.mounts(a, s),
 		Labels:     e.labelsOfStep(a, s),
 		LogPath:    logName(s.N),
@@ -127,7 +134,7 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 				MemoryLimitInBytes: s.Memory,
 				OomScoreAdj:        oomScore,
 			},
-			SecurityContext: security(a.User, a.Pod),
+			SecurityContext: security(a),
 		},
 	}
 	for _, d := range s.Devices {
@@ -138,19 +145,26 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 	return cfg, nil
 }
 
-// initCommand is how croft-init is called for what a container runs.
-func initCommand(c engine.Container) []string {
-	if c.AwaitAttach {
-		return []string{record.InitPath, "--attach", engine.AttachWithin.String(), "--"}
+// initCommand is how croft-init is called for what a container runs, which begins by
+// telling the user note, if any.
+func initCommand(c engine.Container, note string) []string {
+	cmd := []string{record.InitPath}
+	if note != "" {
+		cmd = append(cmd, "--note", note)
 	}
-	return []string{record.InitPath, "--"}
+	if c.AwaitAttach {
+		cmd = append(cmd, "--attach", engine.AttachWithin.String())
+	}
+	return append(cmd, "--")
 }
 
-// security gives the container the user's own identity and nothing else.
-func security(u engine.User, p engine.Pod) *runtimeapi.LinuxContainerSecurityContext {
+// security gives the container the user's own identity and nothing else, or what is his
+// in a user namespace, with root's rights over that.
+func security(a engine.Allocation) *runtimeapi.LinuxContainerSecurityContext {
+	u, ns := a.User, a.Userns
 	sc := &runtimeapi.LinuxContainerSecurityContext{
 		Capabilities:             &runtimeapi.Capability{DropCapabilities: []string{"ALL"}},
-		NamespaceOptions:         namespaces(p),
+		NamespaceOptions:         namespaces(a),
 		RunAsUser:                &runtimeapi.Int64Value{Value: u.UID},
 		RunAsGroup:               &runtimeapi.Int64Value{Value: u.GID},
 		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict, // none from the image
@@ -163,6 +177,12 @@ func security(u engine.User, p engine.Pod) *runtimeapi.LinuxContainerSecurityCon
 		},
 		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 	}
+	if ns != nil {
+		sc.Capabilities.AddCapabilities = rootCapabilities
+		sc.RunAsUser.Value, sc.RunAsGroup.Value = ns.UID, ns.GID
+		sc.NoNewPrivs = false // su, sudo: privileges over the namespace are all there are
+		return sc
+	}
 	for _, g := range u.Groups {
 		sc.SupplementalGroups = append(sc.SupplementalGroups, g.GID)
 	}
@@ -174,11 +194,14 @@ func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mou
 	own := s.step(step.N)
 	mounts := []*runtimeapi.Mount{
 		{ContainerPath: "/dev/shm", HostPath: s.shm()},
-		{ContainerPath: "/etc/passwd", HostPath: own.passwd(), Readonly: true},
-		{ContainerPath: "/etc/group", HostPath: s.group(), Readonly: true},
 		{ContainerPath: "/etc/hosts", HostPath: s.hosts(), Readonly: true},
 		{ContainerPath: record.InitPath, HostPath: e.cfg.InitPath, Readonly: true},
 		{ContainerPath: record.Dir, HostPath: own.record()},
+	}
+	if a.Userns == nil { // else the image's own users are those of the namespace
+		mounts = append(mounts,
+			&runtimeapi.Mount{ContainerPath: "/etc/passwd", HostPath: own.passwd(), Readonly: true},
+			&runtimeapi.Mount{ContainerPath: "/etc/group", HostPath: s.group(), Readonly: true})
 	}
 	for i, m := range step.Mounts { // what is below a read-only one is read-only already
 		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: m.Target, HostPath: own.mountPoint(i), Readonly: m.ReadOnly})
@@ -187,11 +210,8 @@ func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mou
 }
 
 // environment is the job's, over what a login would set.
-func environment(u engine.User, c engine.Container) []*runtimeapi.KeyValue {
-	env := map[string]string{
-		"USER": u.Name, "LOGNAME": u.Name,
-		"HOME": homeIn(u, c.Mounts), "SHELL": shellOf(u),
-	}
+func environment(a engine.Allocation, c engine.Container) []*runtimeapi.KeyValue {
+	env := login(a, c.Mounts)
 	for k, v := range c.Env {
 		env[k] = v
 	}
@@ -208,6 +228,25 @@ func environment(u engine.User, c engine.Container) []*runtimeapi.KeyValue {
 		out = append(out, &runtimeapi.KeyValue{Key: k, Value: []byte(env[k])})
 	}
 	return out
+}
+
+// login is what a login of whom the containers run as would set. Whom else than root an
+// image knows in a user namespace, the runtime finds out.
+func login(a engine.Allocation, mounts []engine.Mount) map[string]string {
+	env := map[string]string{"SHELL": shellOf(a.User)}
+	home := mountedHome(a.User, mounts)
+	switch {
+	case a.Userns == nil:
+		env["USER"], env["HOME"] = a.User.Name, cmp.Or(home, noHome)
+	case a.Userns.UID == 0:
+		env["USER"], env["HOME"] = "root", cmp.Or(home, "/root")
+	case home != "":
+		env["HOME"] = home
+	}
+	if name, ok := env["USER"]; ok {
+		env["LOGNAME"] = name
+	}
+	return env
 }
 
 func shorten(s string, n int) string { return s[:min(len(s), n)] }

@@ -104,7 +104,18 @@ func (e *Engine) prepareStep(a engine.Allocation, step engine.Step) error {
 	if err := writeOnce(s.passwd(), passwdFile(a.User, step.Mounts)); err != nil {
 		return err
 	}
-	return mountTmpfs(s.record(), fmt.Sprintf("size=%d,nr_inodes=16,mode=0700,uid=%d,gid=%d", recordSize, a.User.UID, a.User.GID))
+	owner := bind.IDs{UID: a.User.UID, GID: a.User.GID}
+	if a.Userns != nil {
+		owner = outside(a.Userns)
+	}
+	if err := mountTmpfs(s.record(), fmt.Sprintf("size=%d,nr_inodes=16,mode=0700", recordSize)); err != nil {
+		return err
+	}
+	// also of one that was made before it turned out that there is no user namespace
+	if err := os.Lchown(s.record(), int(owner.UID), int(owner.GID)); err != nil {
+		return fmt.Errorf("cri: %w", err)
+	}
+	return nil
 }
 
 // shareCPU bounds the CPU that the steps of an attempt use together. While there is but the

@@ -84,6 +84,10 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 		return err
 	}
 	defer mounts.close()
+	note, err := e.join(&a, mounts, have.readySandbox())
+	if err != nil {
+		return err
+	}
 	if err := e.prepareStep(a, s); err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 		return err
 	}
 	if c == "" {
-		if c, err = e.createContainer(ctx, a, s, have.ready(), e.sandboxConfig(a), image); err != nil {
+		if c, err = e.createContainer(ctx, a, s, have.ready(), e.sandboxConfig(a, note), image); err != nil {
 			return err
 		}
 	}
@@ -153,11 +157,15 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
-	defer mounts.close()
+	defer func() { mounts.close() }()
+	note, err := e.settle(ctx, &a, &mounts, have.readySandbox())
+	if err != nil {
+		return err
+	}
 	if err := e.prepare(a); err != nil {
 		return err
 	}
-	sandboxConfig := e.sandboxConfig(a)
+	sandboxConfig := e.sandboxConfig(a, note)
 	sandbox, err := e.ensureSandbox(ctx, a, have, sandboxConfig)
 	if err != nil {
 		return err
@@ -195,6 +203,10 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 	if ctx.Err() != nil || engine.IsUnavailable(err) {
 		return "", err
 	}
+	if refusesIDMap(err) { // known from now on, so that the next try does without
+		e.noIDMap.Store(true)
+		return "", &engine.UnavailableError{Cause: err}
+	}
 	// The name may be reserved: by a sandbox that another call made, or by one
 	// whose making was cut short and is being cleaned up, to be tried again.
 	again, ferr := e.rt.sandboxes(ctx, e.mine(a.Attempt))
@@ -211,7 +223,11 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 }
 
 func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, s engine.Step, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig) (string, error) {
-	config, err := e.containerConfig(a, s, img)
+	note := ""
+	if s.N == engine.PrimaryStep { // once for the job
+		note = cfg.GetAnnotations()[annotationNote]
+	}
+	config, err := e.containerConfig(a, s, img, note)
 	if err != nil {
 		return "", err
 	}
@@ -261,6 +277,7 @@ var startPatterns = []struct {
 }{
 	{regexp.MustCompile(`unresolvable CDI devices? (\S+)`), "the device $1 is gone: no CDI file lists it"},
 	{regexp.MustCompile(`chdir to cwd \("([^"]*)"\) set in config\.json failed: ([a-z ]+)`), "the working directory $1 can't be entered: $2"},
+	{regexp.MustCompile(`failed to set MOUNT_ATTR_IDMAP on ([^:]+):`), "no fake root: $1, which a device needs, is on a file system without idmapped mounts"},
 	{regexp.MustCompile(`no space left on device`), "the machine's disk is full"},
 	{regexp.MustCompile(`(?:mounting|mount) .*: not a directory`), "a mount's target is a file in the image and its source a directory, or the other way round"},
 	{regexp.MustCompile(`failed to generate container .*: mkdir .*: read-only file system`), "a mount's target can't be made in the image"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,23 +85,96 @@ func FuzzHostsFile(f *testing.F) {
 }
 
 func TestHome(t *testing.T) {
+	root, other := &engine.Userns{}, &engine.Userns{UID: 1000}
 	for name, tc := range map[string]struct {
-		home, target, want string
+		home, target string
+		ns           *engine.Userns
+		want         string
 	}{
-		"mounted":            {"/home/a", "/home/a", "/home/a"},
-		"below a mount":      {"/home/a", "/home", "/home/a"},
-		"not mounted":        {"/home/a", "/data", "/tmp"},
-		"a longer name":      {"/home/alice", "/home/al", "/tmp"},
-		"a mount beneath it": {"/home/a", "/home/a/data", "/tmp"},
-		"root":               {"/", "/data", "/"},
-		"none":               {"", "/data", "/tmp"},
-		"relative":           {"home/a", "/home", "/tmp"},
+		"mounted":               {"/home/a", "/home/a", nil, "/home/a"},
+		"below a mount":         {"/home/a", "/home", nil, "/home/a"},
+		"not mounted":           {"/home/a", "/data", nil, "/tmp"},
+		"a longer name":         {"/home/alice", "/home/al", nil, "/tmp"},
+		"a mount beneath it":    {"/home/a", "/home/a/data", nil, "/tmp"},
+		"root":                  {"/", "/data", nil, "/"},
+		"none":                  {"", "/data", nil, "/tmp"},
+		"relative":              {"home/a", "/home", nil, "/tmp"},
+		"mounted for fake root": {"/home/a", "/home/a", root, "/home/a"},
+		"fake root's own":       {"/home/a", "/data", root, "/root"},
+		"mounted for another":   {"/home/a", "/home/a", other, "/home/a"},
+		"another's own":         {"/home/a", "/data", other, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := homeIn(engine.User{Home: tc.home}, []engine.Mount{{Target: tc.target}}); got != tc.want {
+			a := engine.Allocation{User: engine.User{Name: "ada", Home: tc.home}, Userns: tc.ns}
+			if got := login(a, []engine.Mount{{Target: tc.target}})["HOME"]; got != tc.want {
 				t.Errorf("home %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestUsernsIsReadBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ns   *engine.Userns
+		note string
+	}{
+		"none":                  {nil, ""},
+		"none, though asked":    {nil, "no fake root: it is so"},
+		"root":                  {&engine.Userns{First: 1 << 30, Size: usernsIDs}, ""},
+		"somebody, with a note": {&engine.Userns{First: 1 << 31, Size: 2 * usernsIDs, UID: 1000, GID: 7}, "note"},
+	} {
+		ns, note, err := usernsOf(annotationsOf(tc.ns, tc.note))
+		if diff := cmp.Diff(tc.ns, ns); diff != "" || note != tc.note || err != nil {
+			t.Errorf("%s: %s %q, %v", name, diff, note, err)
+		}
+	}
+	if _, _, err := usernsOf(map[string]string{annotationUserns: "1:2:3"}); err == nil {
+		t.Error("half an annotation is taken")
+	}
+}
+
+func TestCheckUserns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ns *engine.Userns
+		ok bool
+	}{
+		"none":               {nil, true},
+		"that can't be":      {&engine.Userns{Lack: "no ids"}, true},
+		"root":               {&engine.Userns{First: 1 << 30, Size: usernsIDs}, true},
+		"nobody":             {&engine.Userns{First: 1 << 30, Size: usernsIDs, UID: 65534, GID: 65534}, true},
+		"beyond its ids":     {&engine.Userns{First: 1 << 30, Size: usernsIDs, UID: usernsIDs}, false},
+		"a group beyond":     {&engine.Userns{First: 1 << 30, Size: usernsIDs, GID: usernsIDs}, false},
+		"too few":            {&engine.Userns{First: 1 << 30, Size: usernsIDs - 1}, false},
+		"the machine's root": {&engine.Userns{First: 0, Size: usernsIDs}, false},
+		"beyond 32 bits":     {&engine.Userns{First: 1<<32 - usernsIDs, Size: usernsIDs}, false},
+		"negative":           {&engine.Userns{First: 1 << 30, Size: usernsIDs, UID: -1}, false},
+	} {
+		if err := checkUserns(tc.ns); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNeededGroup(t *testing.T) {
+	u := engine.User{UID: 5001, GID: 6001, Groups: []engine.Group{{Name: "lab", GID: 7001}}}
+	for name, tc := range map[string]struct {
+		uid, gid uint32
+		mode     uint32
+		readOnly bool
+		want     int64
+	}{
+		"his own":                          {5001, 7001, 0o770, false, 0},
+		"his primary group's":              {0, 6001, 0o770, false, 0},
+		"another group's":                  {0, 7002, 0o770, false, 0},
+		"his group's alone":                {0, 7001, 0o770, false, 7001},
+		"his group's to write":             {0, 7001, 0o775, false, 7001},
+		"his group's to write, not to him": {0, 7001, 0o775, true, 0},
+		"his group's to read":              {0, 7001, 0o750, true, 7001},
+		"everybody's":                      {0, 7001, 0o777, false, 0},
+	} {
+		if got := neededGroup(u, &syscall.Stat_t{Uid: tc.uid, Gid: tc.gid, Mode: tc.mode}, tc.readOnly); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
 	}
 }
 

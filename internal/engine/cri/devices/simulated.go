@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -72,8 +73,22 @@ func NewSimulated(cfg SimulatedConfig) (*Simulated, error) {
 	if s.devices, err = selectDevices(all, cfg.Subset); err != nil {
 		return nil, err
 	}
+	makeNodes(all)
 	return s, s.writeSpec(all)
 }
+
+// makeNodes makes the devices on the machine too, where they harm nobody: in a user
+// namespace the runtime can't make nodes, and shows those of the machine. Without them
+// devices still work for jobs that have none, so that failing is no error.
+func makeNodes(all []engine.Device) {
+	for _, d := range all {
+		if unix.Mknod(nodePath(d), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) == nil {
+			_ = os.Chmod(nodePath(d), 0o666) // whatever the umask is
+		}
+	}
+}
+
+func nodePath(d engine.Device) string { return fmt.Sprintf("/dev/croft-sim%d", d.Index) }
 
 // writeSpec writes the CDI file. Each device is a node that behaves as /dev/null.
 // The file carries no environment: what several devices set would collide, and
@@ -85,7 +100,7 @@ func (s *Simulated) writeSpec(all []engine.Device) error {
 		spec.Devices = append(spec.Devices, specs.Device{
 			Name: d.UUID,
 			ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{
-				Path: fmt.Sprintf("/dev/croft-sim%d", d.Index),
+				Path: nodePath(d),
 				Type: "c", Major: 1, Minor: 3, FileMode: &mode, Permissions: "rw",
 			}}},
 		})
