@@ -7,9 +7,15 @@
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //
-// It runs as the job's user, without capabilities, inside the container, so
-// that nothing here is trusted. It links the standard library only and does as
-// little as it can before the command starts.
+// There it runs as the job's user, without capabilities, so that nothing here is
+// trusted. It does as little as it can before the command starts.
+//
+// For a program on the machine itself it is also what starts that and watches over
+// it, as root; see package shim:
+//
+//	croft-init --host FILES            start a step's shim
+//	croft-init --shim FILES            be that
+//	croft-init --enter                 become the step's program
 package main
 
 import (
@@ -17,6 +23,9 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/cri/shim"
 )
 
 func main() {
@@ -29,6 +38,12 @@ func main() {
 		pause()
 	case args[0] == "--exec" && len(args) > 2 && args[1] == "--":
 		become(args[2:])
+	case args[0] == shim.AsLauncher && len(args) == 2:
+		end(shim.Launch(shim.Files(args[1])))
+	case args[0] == shim.AsShim && len(args) == 2:
+		end(shim.Supervise(shim.Files(args[1])))
+	case args[0] == shim.AsProgram && len(args) == 1:
+		shim.Enter()
 	default:
 		o, argv, ok := parse(args)
 		if !ok {
@@ -65,6 +80,14 @@ func parse(args []string) (o options, argv []string, ok bool) {
 	return o, nil, false
 }
 
+// end ends with a code that says whether all went well.
+func end(err error) {
+	if err != nil {
+		fail(1, err.Error())
+	}
+	os.Exit(0)
+}
+
 // pause holds a sandbox's namespaces until it is told to go. As process 1 of
 // the pod it also has to reap.
 func pause() {
@@ -98,14 +121,17 @@ func reap() {
 // become replaces croft-init by the command of an exec.
 func become(argv []string) {
 	fitEnvironment()
-	path, failure := lookPath(argv[0])
+	path, failure := record.LookPath(argv[0], os.Getenv("PATH"))
 	if failure != "" {
-		fail(code(failure), message(argv[0], failure))
+		fail(failure.Code(), failure.Message(argv[0], inImage))
 	}
 	err := syscall.Exec(path, argv, os.Environ())
-	failure = failureOf(err)
-	fail(code(failure), message(argv[0], failure))
+	failure = record.FailureOf(err)
+	fail(failure.Code(), failure.Message(argv[0], inImage))
 }
+
+// inImage is where commands are looked for.
+const inImage = "in the image"
 
 func fail(code int, text string) {
 	os.Stderr.WriteString("croft: " + text + "\n")

@@ -21,7 +21,7 @@ func supervise(argv []string, o options) int {
 	signal.Notify(signals)
 
 	before := oomKills()
-	path, failure := lookPath(argv[0])
+	path, failure := record.LookPath(argv[0], os.Getenv("PATH"))
 	if failure != "" {
 		return refuse(argv[0], failure)
 	}
@@ -36,7 +36,7 @@ func supervise(argv []string, o options) int {
 	}
 	pid, err := start(path, argv)
 	if err != nil {
-		return refuse(argv[0], failureOf(err))
+		return refuse(argv[0], record.FailureOf(err))
 	}
 	go forward(signals, pid)
 
@@ -109,8 +109,8 @@ func wait(pid int) syscall.WaitStatus {
 }
 
 func refuse(command string, f record.Failure) int {
-	c := code(f)
-	os.Stderr.WriteString("croft: " + message(command, f) + "\n")
+	c := f.Code()
+	os.Stderr.WriteString("croft: " + f.Message(command, inImage) + "\n")
 	_ = record.Write(record.Dir, record.Record{Code: c, Failure: f})
 	return c
 }
@@ -134,7 +134,7 @@ func fitEnvironment() {
 	if st, err := os.Stat(home); home == "" || err != nil || !st.IsDir() {
 		_ = os.Setenv("HOME", "/")
 	}
-	if shell := os.Getenv("SHELL"); shell != "" && probe(shell) != record.None {
+	if shell := os.Getenv("SHELL"); shell != "" && record.Probe(shell) != record.None {
 		_ = os.Setenv("SHELL", "/bin/sh")
 	}
 }

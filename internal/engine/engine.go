@@ -64,8 +64,8 @@ type Engine interface {
 	// Logs writes the step's log to w. With Follow it goes on until the step has
 	// ended and its log is complete, or ctx ends.
 	Logs(ctx context.Context, step StepID, opts LogOptions, w LogWriter) error
-	// Exec runs a command inside the step's container as the job's user and returns
-	// its exit code.
+	// Exec runs a command inside the step's container, or beside its program on the
+	// node, as the job's user and returns its exit code.
 	Exec(ctx context.Context, step StepID, req ExecRequest) (exitCode int, err error)
 	// Attach joins the streams of a step that runs: the writers get what it writes
 	// from now on, and the reader is its input. It returns nil once the program has
@@ -197,14 +197,19 @@ func (a Allocation) Primary() Step {
 	return Step{N: PrimaryStep, Container: a.Container, CPU: a.CPU, Memory: a.Memory, Devices: a.Devices}
 }
 
-// Container says what a step runs.
+// Container says what a step runs, and in what.
 type Container struct {
+	// Host is set for a program that runs on the node itself, outside of any container,
+	// with the rights that its user has there: Image, ImageID, Args and Mounts mean
+	// nothing then. It can't leave the step's control group, and opens none of the node's
+	// accelerators but the step's.
+	Host    bool
 	Image   string // reference; ImageID, when set, is what is really run
 	ImageID string
 	Command []string // empty: the image's own entry point and command
 	Args    []string
 	Env     map[string]string
-	Workdir string
+	Workdir string // with Host empty: the user's home
 	Mounts  []Mount
 	Stdin   bool // it has an input: what is attached to it gives
 	TTY     bool // its streams are a terminal

@@ -15,21 +15,21 @@ import (
 
 func attachCases() []testCase {
 	return []testCase{
-		{name: "what is attached is the program's input, and its end reaches it", run: attachInput},
-		{name: "megabytes of any bytes pass in both directions", run: attachBinary},
-		{name: "an input without outputs reaches the program", run: attachInputOnly},
-		{name: "the input belongs to the first who gives it", run: attachFirst},
-		{name: "leaving ends the input that was given", run: attachLeaves},
-		{name: "leaving leaves a program alone, also by a writer's error", run: attachDetaches},
-		{name: "many are attached at once", run: attachMany},
+		{name: "what is attached is the program's input, and its end reaches it", run: attachInput, containers: true},
+		{name: "megabytes of any bytes pass in both directions", run: attachBinary, containers: true},
+		{name: "an input without outputs reaches the program", run: attachInputOnly, containers: true},
+		{name: "the input belongs to the first who gives it", run: attachFirst, containers: true},
+		{name: "leaving ends the input that was given", run: attachLeaves, containers: true},
+		{name: "leaving leaves a program alone, also by a writer's error", run: attachDetaches, containers: true},
+		{name: "many are attached at once", run: attachMany, containers: true},
 		{name: "Attach ends with the program", run: attachSeesEnd},
 		{name: "an input for what has none is refused", run: attachNoInput},
 		{name: "Attach to a step that is unknown or has ended is not found", run: attachUnknown},
-		{name: "a further step is attached to by its number", run: attachStep},
-		{name: "a terminal is left and attached to again", run: attachTerminal},
-		{name: "a terminal is resized", run: attachResize},
-		{name: "a program that waits to be attached to is seen from its first byte", run: attachAwaited},
-		{name: "so is one that waits for a terminal", run: attachAwaitedTerminal},
+		{name: "a further step is attached to by its number", run: attachStep, containers: true},
+		{name: "a terminal is left and attached to again", run: attachTerminal, containers: true},
+		{name: "a terminal is resized", run: attachResize, containers: true},
+		{name: "a program that waits to be attached to is seen from its first byte", run: attachAwaited, containers: true},
+		{name: "so is one that waits for a terminal", run: attachAwaitedTerminal, containers: true},
 	}
 }
 

@@ -33,7 +33,7 @@ type Fixture struct {
 	ImageMissing string // neither present nor to be had from a reachable registry
 	Node         string // where to run
 	User         engine.User
-	Workdir      string // a directory of ImageOK; "" means /tmp
+	Workdir      string // a directory of ImageOK and of the node; "" means /tmp
 	CPU          int64  // milli-cores of each attempt; 0 means 500
 	Memory       int64  // bytes of each attempt; 0 means 64 MiB
 
@@ -47,7 +47,8 @@ type Fixture struct {
 	LoseEvents func(on bool)
 }
 
-// Commands are argument vectors that do what their field says in ImageOK.
+// Commands are argument vectors that do what their field says in ImageOK, and on the node
+// itself.
 type Commands struct {
 	// Exit ends at once with the code.
 	Exit func(code int) []string
@@ -102,12 +103,21 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		s.Memory = 64 << 20
 	}
 	for _, c := range s.cases() {
-		t.Run(c.name, func(t *testing.T) {
-			if !c.alone {
-				t.Parallel()
+		for _, host := range []bool{false, true} {
+			name := c.name
+			if host {
+				name = "on the host, " + name
 			}
-			c.run(&world{T: t, suite: s})
-		})
+			if host && c.containers {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				if !c.alone {
+					t.Parallel()
+				}
+				c.run(&world{T: t, suite: s, host: host})
+			})
+		}
 	}
 }
 
@@ -116,11 +126,14 @@ type testCase struct {
 	name  string
 	run   func(w *world)
 	alone bool // disturbs other cases
+	// containers is set where programs on the host have no part in it; the other cases are
+	// run with those, too.
+	containers bool
 }
 
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
-	all := slices.Concat(startCases(), stepCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases())
+	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases())
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}

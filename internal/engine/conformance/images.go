@@ -9,9 +9,9 @@ import (
 
 func imageCases() []testCase {
 	return []testCase{
-		{name: "an image that is present is described", run: imagePresent},
-		{name: "an image that is missing is no error to Image", run: imageMissing},
-		{name: "Pull of an image that can't be had is a PullError", run: pullMissing},
+		{name: "an image that is present is described", run: imagePresent, containers: true},
+		{name: "an image that is missing is no error to Image", run: imageMissing, containers: true},
+		{name: "Pull of an image that can't be had is a PullError", run: pullMissing, containers: true},
 	}
 }
 

@@ -19,7 +19,7 @@ func startCases() []testCase {
 		{name: "Start from eight sides at once is one run", run: startConcurrently},
 		{name: "Start does not restart an exited attempt", run: startAfterExit},
 		{name: "Start of a program that isn't there ends with 127 or a StartError", run: startNotFound},
-		{name: "Start of an image that isn't there is refused", run: startWithoutImage},
+		{name: "Start of an image that isn't there is refused", run: startWithoutImage, containers: true},
 		{name: "Start with a cancelled context returns at once and starts nothing", run: startCancelled},
 	}
 }

@@ -221,10 +221,9 @@ func stepNotFound(w *world) {
 	} else if got := w.awaitExit(engine.StepID{Attempt: a.Attempt, N: 2}); got.ExitCode != 127 || got.Failure == "" {
 		w.Errorf("exit code %d, failure %q; want 127 and a reason", got.ExitCode, got.Failure)
 	}
-	s := step(a, 3, w.Commands.Sleep)
-	s.Image, s.ImageID = w.ImageMissing, ""
+	s := step(a, engine.PrimaryStep, w.Commands.Sleep)
 	w.wantStartError(w.Engine.StartStep(w.Context(), a, s))
-	s.N, s.Image = engine.PrimaryStep, w.ImageOK
+	s.N, s.Host, s.Image, s.ImageID = 3, false, w.ImageMissing, ""
 	w.wantStartError(w.Engine.StartStep(w.Context(), a, s))
 }
 

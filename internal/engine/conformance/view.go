@@ -12,7 +12,7 @@ import (
 
 func viewCases() []testCase {
 	return []testCase{
-		{name: "the inventory has the node and only devices of known nodes", run: inventory},
+		{name: "the inventory has the node and only devices of known nodes", run: inventory, containers: true},
 		{name: "another connection lists the same with all labels", run: reconnect},
 		{name: "Close stops nothing", run: closeStopsNothing},
 		{name: "attempts of another instance aren't listed", run: otherInstance},

@@ -16,6 +16,7 @@ import (
 type world struct {
 	*testing.T
 	*suite
+	host bool // programs are on the host, not in containers
 }
 
 // allocation returns an attempt of a job that no other case uses. It is stopped
@@ -50,8 +51,17 @@ func (w *world) allocationOf(e engine.Engine, instance string, command []string)
 		CPU:    w.CPU,
 		Memory: w.Memory,
 	}
+	if w.host {
+		a.Container = w.onHost(a.Container)
+	}
 	w.Cleanup(func() { w.discard(e, a.Attempt) })
 	return a
+}
+
+// onHost is what runs on the host what a container does.
+func (w *world) onHost(c engine.Container) engine.Container {
+	c.Host, c.Image, c.ImageID = true, "", ""
+	return c
 }
 
 // discard leaves nothing of an attempt. The case's own context has ended by then.

@@ -26,6 +26,9 @@ func (e *Engine) Attach(ctx context.Context, id engine.StepID, req engine.Attach
 	if err != nil {
 		return err
 	}
+	if h, ok := have.hosts[id]; ok {
+		return e.attachHost(ctx, id, h, req)
+	}
 	c := have.step(id.N)
 	if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return &engine.NotFoundError{Attempt: id.Attempt}

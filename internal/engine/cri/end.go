@@ -25,6 +25,9 @@ func (e *Engine) Signal(ctx context.Context, id engine.StepID, sig string) error
 	if err != nil {
 		return err
 	}
+	if _, ok := have.hosts[id]; ok {
+		return e.signalHost(ctx, id, number)
+	}
 	c := have.step(id.N)
 	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil
@@ -79,6 +82,11 @@ func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
 				out = append(out, engine.StepID{Attempt: id, N: n})
 			}
 		}
+		for step := range have.hosts {
+			if step.N != engine.PrimaryStep {
+				out = append(out, step)
+			}
+		}
 		return out
 	})
 }
@@ -99,14 +107,19 @@ func (e *Engine) stop(ctx context.Context, id engine.AttemptID, which func(objec
 	}
 	defer unlock()
 	have, err := e.find(ctx, id)
-	if err != nil || len(have.sandboxes) == 0 {
+	if err != nil || have.none() {
 		return err
 	}
 	const atOnce = 8
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for _, step := range which(have) {
-		g.Go(func() error { return e.stopContainer(ctx, step, have.step(step.N)) })
+		g.Go(func() error {
+			if _, ok := have.hosts[step]; ok {
+				return e.stopHost(ctx, step)
+			}
+			return e.stopContainer(ctx, step, have.step(step.N))
+		})
 	}
 	return g.Wait()
 }
@@ -151,12 +164,19 @@ func (e *Engine) Remove(ctx context.Context, id engine.AttemptID) error {
 			return fmt.Errorf("cri: step %s.%d still runs", id, stepOf(c.GetLabels()))
 		}
 	}
+	for step, h := range have.hosts {
+		if busy, err := e.hostBusy(step, h); err != nil {
+			return err
+		} else if busy {
+			return fmt.Errorf("cri: step %s still runs", step)
+		}
+	}
 	for _, s := range have.sandboxes {
 		if err := e.removeSandbox(ctx, s.GetId()); err != nil {
 			return err
 		}
 	}
-	if len(have.sandboxes) == 0 && !e.owns(id) {
+	if have.none() && !e.owns(id) {
 		return nil
 	}
 	return e.release(id)

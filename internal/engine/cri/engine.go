@@ -3,9 +3,10 @@
 // another one that the configuration names.
 //
 // An attempt is a pod sandbox, whose uid is the attempt's id, and a container for
-// each step, the primary's first, with croft-init as its first process. Everything that is known of it is read
-// back from the runtime by labels: the engine keeps no state that matters, so a
-// server may be killed between any two calls and call Start again.
+// each step, the primary's first, with croft-init as its first process. A host step is a
+// program on the machine instead, see package shim. Everything that is known of them is read
+// back from the runtime by labels, or from the shims' files: the engine keeps no state that
+// matters, so a server may be killed between any two calls and call Start again.
 //
 // What Croft itself makes for an attempt lies in three places, all named after
 // the attempt: a control group, a directory below Config.StateDir (identity
@@ -37,6 +38,9 @@ type DeviceSource interface {
 	// Devices returns the devices offered now, healthy or not, in the order of
 	// their index. The Node field is filled in by the engine.
 	Devices(ctx context.Context) ([]engine.Device, error)
+	// Nodes returns the device nodes that come with the devices given, which are some of
+	// its own. One that is gone is an *engine.StartError.
+	Nodes(given []engine.Device) ([]cgroup.Device, error)
 }
 
 // Config describes one machine. Endpoint, Instance, NodeName, StateDir, LogDir
@@ -54,6 +58,9 @@ type Config struct {
 	ReserveMemory int64  // bytes kept from jobs
 	PidsMax       int64  // processes and threads of one attempt, default 16384
 	Devices       DeviceSource
+	// HostDevices are patterns of the device nodes that programs on the machine itself may
+	// open besides those of the devices given to them.
+	HostDevices []string
 
 	// DNSServers replace those of the machine's resolver in containers.
 	DNSServers []string
@@ -101,6 +108,8 @@ type Engine struct {
 	mu     sync.Mutex
 	known  map[string]times       // by container id: what never changes once seen
 	images map[string]imageConfig // by image id
+
+	hostLabels map[engine.StepID]map[string]string // of host steps, likewise
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -142,6 +151,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		pulls:  make(chan struct{}, cfg.ParallelPulls),
 		known:  make(map[string]times),
 		images: make(map[string]imageConfig),
+
+		hostLabels: make(map[engine.StepID]map[string]string),
 	}
 	e.hub = newHub(e)
 	if err := e.open(ctx); err != nil {
@@ -329,20 +340,28 @@ func (e *Engine) mine(id engine.AttemptID) map[string]string {
 	return sel
 }
 
-// objects are what the runtime has of one attempt.
+// objects are what there is of one attempt.
 type objects struct {
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
+	hosts      map[engine.StepID]hostStep
 }
 
 func (e *Engine) find(ctx context.Context, id engine.AttemptID) (objects, error) {
-	sandboxes, err := e.rt.sandboxes(ctx, e.mine(id))
-	if err != nil || len(sandboxes) == 0 {
+	hosts, err := e.hostSteps(id)
+	if err != nil {
 		return objects{}, err
 	}
+	sandboxes, err := e.rt.sandboxes(ctx, e.mine(id))
+	if err != nil || len(sandboxes) == 0 {
+		return objects{hosts: hosts}, err
+	}
 	containers, err := e.rt.containers(ctx, e.mine(id))
-	return objects{sandboxes: sandboxes, containers: containers}, err
+	return objects{sandboxes: sandboxes, containers: containers, hosts: hosts}, err
 }
+
+// none reports that there is nothing at all.
+func (o objects) none() bool { return len(o.sandboxes) == 0 && len(o.hosts) == 0 }
 
 // step returns the container of a step, or nil.
 func (o objects) step(n int) *runtimeapi.Container {

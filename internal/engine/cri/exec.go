@@ -30,6 +30,9 @@ func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequ
 	if err != nil {
 		return 0, err
 	}
+	if h, ok := have.hosts[id]; ok {
+		return e.execHost(ctx, id, h, req)
+	}
 	c := have.step(id.N)
 	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return 0, &engine.NotFoundError{Attempt: id.Attempt}

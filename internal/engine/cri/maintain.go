@@ -39,6 +39,13 @@ func (e *Engine) Maintain(ctx context.Context, keep ...string) error {
 	for _, s := range sandboxes {
 		live[s.GetLabels()[labelAttempt]] = true
 	}
+	hosts, err := e.hostSteps("")
+	if err != nil {
+		return err
+	}
+	for id := range hosts {
+		live[string(id.Attempt)] = true
+	}
 	return errors.Join(
 		e.rotateLogs(ctx, containers),
 		e.expireLogs(live),
@@ -47,7 +54,7 @@ func (e *Engine) Maintain(ctx context.Context, keep ...string) error {
 	)
 }
 
-// rotateLogs rotates the logs of running containers.
+// rotateLogs rotates the logs of running containers; shims do that themselves.
 func (e *Engine) rotateLogs(ctx context.Context, containers []*runtimeapi.Container) error {
 	var errs []error
 	for _, c := range containers {

@@ -92,6 +92,9 @@ func (e *Engine) prepare(a engine.Allocation) error {
 	if err := mountTmpfs(s.shm(), fmt.Sprintf("size=%d,mode=1777", a.Memory/2)); err != nil {
 		return err
 	}
+	if a.Host {
+		return nil
+	}
 	return e.prepareStep(a, a.Primary())
 }
 
@@ -171,6 +174,9 @@ func isTmpfs(dir string) (bool, error) {
 // release takes away what prepare made, the log directory excepted.
 func (e *Engine) release(id engine.AttemptID) error {
 	s := e.scratch(id)
+	if err := e.forgetHosts(id); err != nil {
+		return err
+	}
 	if err := s.unmount(); err != nil {
 		return err
 	}

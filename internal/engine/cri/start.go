@@ -32,6 +32,9 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 	if e.stopMarked(a.Attempt.Primary()) {
 		return nil // stopped before it began: that is its end
 	}
+	if a.Host {
+		return e.startPrimaryHost(ctx, a, have)
+	}
 	c, done, err := e.existing(ctx, a, have.step(engine.PrimaryStep))
 	if err != nil || done {
 		return err
@@ -40,6 +43,34 @@ func (e *Engine) Start(ctx context.Context, a engine.Allocation) error {
 		return err
 	}
 	return e.advance(ctx, a, have, c)
+}
+
+// startPrimaryHost starts a primary on the machine itself. The attempt has its sandbox all
+// the same: steps may be added that are containers.
+func (e *Engine) startPrimaryHost(ctx context.Context, a engine.Allocation, have objects) error {
+	if done, err := e.hostExisting(a, engine.PrimaryStep, have); err != nil || done {
+		return err
+	}
+	if err := e.check(a, a.Primary()); err != nil {
+		return err
+	}
+	if have.ready() == "" {
+		if err := e.checkPorts(a.Pod); err != nil {
+			return err
+		}
+	}
+	var mounts trees // of which it has none
+	note, err := e.settle(ctx, &a, &mounts, have.readySandbox())
+	if err != nil {
+		return err
+	}
+	if err := e.prepare(a); err != nil {
+		return err
+	}
+	if _, err := e.ensureSandbox(ctx, a, have, e.sandboxConfig(a, note)); err != nil {
+		return err
+	}
+	return e.startHost(ctx, a, a.Primary())
 }
 
 // StartStep implements engine.Engine.
@@ -58,21 +89,21 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	switch {
 	case err != nil:
 		return err
-	case len(have.sandboxes) == 0:
+	case have.none():
 		return &engine.NotFoundError{Attempt: a.Attempt}
 	case s.N <= engine.PrimaryStep:
 		return &engine.StartError{Message: fmt.Sprintf("a step can't have the number %d", s.N)}
 	case e.stopMarked(id):
 		return nil // stopped before it began: that is its end
 	}
+	if s.Host {
+		return e.startStepHost(ctx, a, s, have)
+	}
 	c, done, err := e.existing(ctx, a, have.step(s.N))
 	if err != nil || done {
 		return err
 	}
-	if err := e.mayJoin(a.Attempt, have); err != nil {
-		return err
-	}
-	if err := e.check(a, s); err != nil {
+	if err := e.mayJoin(a, s, have); err != nil {
 		return err
 	}
 	image, err := e.imageOf(ctx, s.Container)
@@ -105,16 +136,43 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	return e.startContainer(ctx, id, c)
 }
 
+// startStepHost starts a further step on the machine itself.
+func (e *Engine) startStepHost(ctx context.Context, a engine.Allocation, s engine.Step, have objects) error {
+	if done, err := e.hostExisting(a, s.N, have); err != nil || done {
+		return err
+	}
+	if err := e.mayJoin(a, s, have); err != nil {
+		return err
+	}
+	if err := e.shareCPU(a); err != nil {
+		return err
+	}
+	return e.startHost(ctx, a, s)
+}
+
 // mayJoin says whether a step may be started beside what is there.
-func (e *Engine) mayJoin(id engine.AttemptID, have objects) error {
-	c := have.step(engine.PrimaryStep)
-	switch {
-	case e.stopMarked(id.Primary()), c != nil && c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED:
+func (e *Engine) mayJoin(a engine.Allocation, s engine.Step, have objects) error {
+	switch running, ended := have.primary(a.Attempt); {
+	case ended, e.stopMarked(a.Attempt.Primary()):
 		return &engine.StartError{Message: "the job has ended"}
-	case c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || have.ready() == "":
+	case !running, !s.Host && have.ready() == "":
 		return &engine.UnavailableError{Cause: errors.New("the job's primary doesn't run")}
 	}
-	return nil
+	return e.check(a, s)
+}
+
+// primary reports whether the primary is known to run, or to have ended.
+func (o objects) primary(id engine.AttemptID) (running, ended bool) {
+	if h, ok := o.hosts[id.Primary()]; ok {
+		return h.Exit == nil && h.Alive && !h.Begun.IsZero(), h.Exit != nil
+	}
+	switch c := o.step(engine.PrimaryStep); {
+	case c == nil:
+		return false, false
+	default:
+		state := c.GetState()
+		return state == runtimeapi.ContainerState_CONTAINER_RUNNING, state == runtimeapi.ContainerState_CONTAINER_EXITED
+	}
 }
 
 // existing looks at a step's container, if there is one. It returns the id of one that is
@@ -315,6 +373,8 @@ func (e *Engine) check(a engine.Allocation, s engine.Step) error {
 		return refuse("CPU and memory must be above zero")
 	case a.User.UID < 0 || a.User.GID < 0:
 		return refuse("the user's uid and gid must not be negative")
+	case s.Host:
+		return e.checkHost(a, s)
 	}
 	for _, m := range s.Mounts {
 		if err := checkTarget(m.Target); err != nil {

@@ -33,7 +33,7 @@ type times struct {
 }
 
 // List implements engine.Engine: two questions, and one more for each container
-// that has started or ended since the last time.
+// that has started or ended since the last time; of host steps their files.
 func (e *Engine) List(ctx context.Context) ([]engine.Status, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -50,6 +50,18 @@ func (e *Engine) List(ctx context.Context) ([]engine.Status, error) {
 	}
 	out := make([]engine.Status, 0, len(sandboxes))
 	seen := make(map[engine.StepID]bool, len(containers))
+	hosts, err := e.hostSteps("")
+	if err != nil {
+		return nil, err
+	}
+	for id, h := range hosts {
+		st, err := e.hostStatus(id, h)
+		if err != nil {
+			return nil, err
+		}
+		seen[id] = true
+		out = append(out, st)
+	}
 	for _, c := range containers {
 		st := e.fromLabels(c.GetLabels())
 		if st.Attempt == "" || seen[st.ID()] {

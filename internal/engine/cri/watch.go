@@ -11,8 +11,8 @@ import (
 	"croft.dev/croft/internal/engine"
 )
 
-// hub reads the runtime's events once for all who watch: Watch's callers and
-// those who follow a log. It runs while there is one of them.
+// hub reads the runtime's events and those of host steps once for all who watch: Watch's
+// callers and those who follow a log. It runs while there is one of them.
 type hub struct {
 	e    *Engine
 	mu   sync.Mutex
@@ -88,6 +88,7 @@ func (h *hub) publish(st engine.Status) {
 // run reads events until ctx ends, connecting again when the runtime was away.
 func (h *hub) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
+	defer h.watchHosts(ctx)() // before the first listing, so that nothing is missed
 	const first, last = 50 * time.Millisecond, 2 * time.Second
 	wait := first
 	for ctx.Err() == nil {

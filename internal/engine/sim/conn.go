@@ -229,7 +229,14 @@ func (f *Fleet) startNew(alloc engine.Allocation, n int) error {
 			return &engine.StartError{Message: fmt.Sprintf("node %s has no device %s", on.Name, d.UUID)}
 		}
 	}
-	if i := f.image(alloc.Image); i == nil || !i.Present {
+	if alloc.Host {
+		switch {
+		case len(alloc.Command) == 0:
+			return &engine.StartError{Message: "a program on the machine needs a command"}
+		case alloc.Stdin || alloc.TTY:
+			return &engine.StartError{Message: "a program on the machine has neither an input nor a terminal"}
+		}
+	} else if i := f.image(alloc.Image); i == nil || !i.Present {
 		return &engine.StartError{Message: fmt.Sprintf("image %s is not present", alloc.Image)}
 	}
 	p := f.behaviour(alloc)

@@ -83,7 +83,21 @@ func (t *Tree) Version() Version { return t.version }
 
 // Create makes group (an absolute path below the mount points, "/croft/job-1")
 // with its ancestors in every hierarchy and sets the limits. It is idempotent.
+// Groups may be made beneath it, and in v2 therefore no process may be in it.
 func (t *Tree) Create(group string, lim Limits) error {
+	if err := t.CreateLeaf(group, lim); err != nil {
+		return err
+	}
+	for _, root := range t.roots {
+		if t.version == V2 {
+			enableControllers(filepath.Join(root, group))
+		}
+	}
+	return nil
+}
+
+// CreateLeaf is Create for a group that processes are put into, and none beneath it.
+func (t *Tree) CreateLeaf(group string, lim Limits) error {
 	for _, root := range t.roots {
 		if err := t.mkdirAll(root, group); err != nil {
 			return fmt.Errorf("cgroup: %w", err)
@@ -96,7 +110,7 @@ func (t *Tree) Create(group string, lim Limits) error {
 }
 
 // mkdirAll makes each directory from root down to group and makes it usable:
-// controllers enabled for its children (v2), cpuset copied from above (v1).
+// controllers enabled above it (v2), cpuset copied from above (v1).
 func (t *Tree) mkdirAll(root, group string) error {
 	dir := root
 	for part := range strings.SplitSeq(strings.Trim(group, "/"), "/") {
@@ -113,9 +127,6 @@ func (t *Tree) mkdirAll(root, group string) error {
 				return err
 			}
 		}
-	}
-	if t.version == V2 {
-		enableControllers(dir)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/cgroup"
 )
 
 const instanceID = "3f2a9c1e-0000-4000-8000-000000000001"
@@ -376,4 +377,41 @@ func FuzzParsers(f *testing.F) {
 func FuzzFaults(f *testing.F) {
 	f.Add([]byte(`{"devices":{"0":{"leftover":1}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) { _, _ = parseFaults(text) })
+}
+
+// TestNodes reads the device nodes of devices: their own, those of all of their kind, those
+// whose numbers only the machine knows.
+func TestNodes(t *testing.T) {
+	const text = `{"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu",
+		"containerEdits": {"deviceNodes": [{"path": "/dev/nvidiactl", "hostPath": "/dev/zero"}]},
+		"devices": [
+			{"name": "GPU-a", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}},
+			{"name": "GPU-b", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}},
+			{"name": "GPU-c", "containerEdits": {"deviceNodes": [{"path": "/no/such/node"}]}}]}`
+	n := NewNVIDIA(NVIDIAConfig{CDIDirs: []string{writeCDI(t, text)}})
+	zero, null := cgroup.Device{Major: 1, Minor: 5}, cgroup.Device{Major: 1, Minor: 3}
+	for name, tc := range map[string]struct {
+		cdi  []string
+		want []cgroup.Device
+		err  string
+	}{
+		"numbers in the file": {[]string{"nvidia.com/gpu=GPU-a"}, []cgroup.Device{{Major: 195}, zero}, ""},
+		"numbers of the node": {[]string{"nvidia.com/gpu=GPU-b"}, []cgroup.Device{null, zero}, ""},
+		"a node that is gone": {[]string{"nvidia.com/gpu=GPU-c"}, nil, "devices: nvidia.com/gpu=GPU-c: /no/such/node: no such file or directory"},
+		"not listed":          {[]string{"nvidia.com/gpu=GPU-d"}, nil, "the device nvidia.com/gpu=GPU-d is gone: no CDI file lists it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var given []engine.Device
+			for _, id := range tc.cdi {
+				given = append(given, engine.Device{CDI: id})
+			}
+			got, err := n.Nodes(given)
+			if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+				t.Errorf("error %v, nodes (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if _, err := Node("/etc/passwd"); err == nil {
+		t.Error("a file is taken for a device node")
+	}
 }
