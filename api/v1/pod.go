@@ -6,4 +6,5 @@ type Pod struct {
 	Network string   `json:"network,omitempty" doc:"default: a network of the job's own; host: the machine's"`
 	Ports   []string `json:"ports,omitempty" doc:"TCP ports of the machine that lead into the job, as HOST[:CONTAINER]"`
 	DNS     []string `json:"dns,omitempty" doc:"addresses of name servers, asked before the site's"`
+	PID     string   `json:"pid,omitempty" doc:"private: each container sees its own processes only (default); shared: those of all"`
 }

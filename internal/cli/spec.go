@@ -72,6 +72,8 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
+	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
+	a.completeFlag(cmd, "pid", fixed("private", "shared"))
 	a.completeFlag(cmd, "network", fixed("default", "host"))
 	fs.StringVarP(&f.file, "file", "f", "", "job `FILE` in YAML or JSON, - is standard input; flags override it")
 	fs.SetInterspersed(false)
@@ -233,8 +235,9 @@ func (f *specFlags) readPod(spec *v1.JobSpec) {
 		pod = *spec.Pod
 	}
 	pod.Name, pod.Network = otherwise(f.pod.Name, pod.Name), otherwise(f.pod.Network, pod.Network)
+	pod.PID = otherwise(f.pod.PID, pod.PID)
 	pod.Ports, pod.DNS = append(pod.Ports, f.pod.Ports...), append(pod.DNS, f.pod.DNS...)
-	if spec.Pod != nil || pod.Name != "" || pod.Network != "" || len(pod.Ports)+len(pod.DNS) > 0 {
+	if spec.Pod != nil || pod.Name != "" || pod.Network != "" || pod.PID != "" || len(pod.Ports)+len(pod.DNS) > 0 {
 		spec.Pod = &pod
 	}
 }

@@ -237,6 +237,7 @@ type Pod struct {
 	HostNetwork bool   // the machine's network; then there is no host name of its own
 	Ports       []Port
 	DNS         []string // name servers, asked before the site's
+	SharePID    bool     // each container sees the processes of all
 }
 
 // Port is a TCP port of the machine that leads to one of the attempt.

@@ -16,6 +16,7 @@ type Pod struct {
 	HostNetwork bool     `json:"host_network,omitempty"`
 	Ports       []Port   `json:"ports,omitempty"` // by host port
 	DNS         []string `json:"dns,omitempty"`
+	SharePID    bool     `json:"share_pid,omitempty"`
 }
 
 // Port is a TCP port of the machine that leads to one of the job's.
@@ -42,12 +43,15 @@ func (p *parser) pod(in *v1.Pod) Pod {
 	if in == nil {
 		return Pod{}
 	}
-	out := Pod{Name: in.Name, HostNetwork: in.Network == "host"}
+	out := Pod{Name: in.Name, HostNetwork: in.Network == "host", SharePID: in.PID == "shared"}
 	if in.Name != "" && !hostLabel.MatchString(in.Name) {
 		p.bad.Add("pod.name", "%q can't be a host name: use at most 63 small letters, digits and dashes within", clip(in.Name))
 	}
 	if !slices.Contains([]string{"", "default", "host"}, in.Network) {
 		p.bad.Add("pod.network", "%q must be default or host", clip(in.Network))
+	}
+	if !slices.Contains([]string{"", "private", "shared"}, in.PID) {
+		p.bad.Add("pod.pid", "%q must be private or shared", clip(in.PID))
 	}
 	if out.HostNetwork && in.Name != "" {
 		p.bad.Add("pod.name", "the machine's network comes with the machine's name: leave out one of the two")
@@ -121,6 +125,9 @@ func (p Pod) Wire() *v1.Pod {
 	if p.HostNetwork {
 		w.Network = "host"
 	}
+	if p.SharePID {
+		w.PID = "shared"
+	}
 	for _, port := range p.Ports {
 		w.Ports = append(w.Ports, port.String())
 	}
@@ -128,5 +135,5 @@ func (p Pod) Wire() *v1.Pod {
 }
 
 func (p Pod) zero() bool {
-	return p.Name == "" && !p.HostNetwork && len(p.Ports) == 0 && len(p.DNS) == 0
+	return p.Name == "" && !p.HostNetwork && len(p.Ports) == 0 && len(p.DNS) == 0 && !p.SharePID
 }

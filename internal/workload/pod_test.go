@@ -17,6 +17,8 @@ func TestPod(t *testing.T) {
 		bad  string // a part of the error
 	}{
 		"nothing":         {},
+		"processes":       {v1.Pod{PID: "shared"}, workload.Pod{SharePID: true}, ""},
+		"no processes":    {v1.Pod{PID: "host"}, workload.Pod{}, "pod.pid"},
 		"all":             {v1.Pod{Name: "web-1", Network: "default", Ports: []string{"9000", "8080:80"}, DNS: []string{"192.0.2.1", "2001:db8:0::1"}}, workload.Pod{Name: "web-1", Ports: []workload.Port{{Host: 8080, Container: 80}, {Host: 9000, Container: 9000}}, DNS: []string{"192.0.2.1", "2001:db8::1"}}, ""},
 		"host":            {v1.Pod{Network: "host"}, workload.Pod{HostNetwork: true}, ""},
 		"host with ports": {v1.Pod{Network: "host", Ports: []string{"80"}}, workload.Pod{}, "pod.ports"},

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -166,5 +167,39 @@ func TestHostNetwork(t *testing.T) {
 	}
 	if got := e.wait(t.Context(), engine.StepID{Attempt: a.Attempt, N: 2}); got.stdout != want {
 		t.Errorf("stdout %q, want %q; stderr %q", got.stdout, want, got.stderr)
+	}
+}
+
+// TestSharedProcesses looks from a step at the primary's processes, and that what a step
+// leaves behind ends with it although another container's process adopts it.
+func TestSharedProcesses(t *testing.T) {
+	e := newEngine(t)
+	a := e.script(1, "exec sleep 611")
+	a.Pod.SharePID = true
+	if err := e.Start(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	step := func(n int, code string) result {
+		t.Helper()
+		s := a.Primary()
+		s.N, s.Command = n, []string{"sh", "-c", code}
+		if err := e.StartStep(t.Context(), a, s); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return e.wait(ctx, engine.StepID{Attempt: a.Attempt, N: n})
+	}
+	const of = `of() { for p in /proc/[0-9]*; do [ "$(tr '\0' ' ' <$p/cmdline 2>/dev/null)" = "sleep $1 " ] && basename $p; done; }; `
+	if got := step(2, of+"setsid sleep 612 & while [ -z \"$(of 611)\" ]; do sleep 0.1; done; of 611 | wc -l"); got.stdout != "1\n" {
+		t.Errorf("of the primary's %q, stderr %q", got.stdout, got.stderr)
+	}
+	if got := step(3, of+"of 612 | wc -l; kill $(of 611); echo killed"); got.stdout != "0\nkilled\n" {
+		t.Errorf("left by a step that has ended: %q, stderr %q", got.stdout, got.stderr)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got := e.wait(ctx, a.Attempt.Primary()); got.status.ExitCode != 143 {
+		t.Errorf("the primary ended with %d", got.status.ExitCode)
 	}
 }

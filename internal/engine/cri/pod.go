@@ -91,9 +91,13 @@ func namespaces(a engine.Allocation) *runtimeapi.NamespaceOption {
 	if a.Pod.HostNetwork {
 		network = runtimeapi.NamespaceMode_NODE
 	}
+	pid := runtimeapi.NamespaceMode_CONTAINER
+	if a.Pod.SharePID {
+		pid = runtimeapi.NamespaceMode_POD
+	}
 	return &runtimeapi.NamespaceOption{
 		Network: network,
-		Pid:     runtimeapi.NamespaceMode_CONTAINER,
+		Pid:     pid,
 		Ipc:     runtimeapi.NamespaceMode_POD,
 
 		UsernsOptions: options(a.Userns),

@@ -107,7 +107,7 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 }
 
 func podOf(p workload.Pod) engine.Pod {
-	out := engine.Pod{Hostname: p.Name, HostNetwork: p.HostNetwork, DNS: p.DNS}
+	out := engine.Pod{Hostname: p.Name, HostNetwork: p.HostNetwork, DNS: p.DNS, SharePID: p.SharePID}
 	for _, port := range p.Ports {
 		out.Ports = append(out.Ports, engine.Port(port))
 	}
