@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -159,15 +158,9 @@ func (a *app) exec(ctx context.Context, c *v1.Client, id string, opt v1.ExecOpti
 	if !opt.TTY {
 		return c.Exec(ctx, id, opt)
 	}
-	opt.Size, _ = a.env.Term.Size()
-	signals, stop := a.env.Signals(syscall.SIGWINCH)
-	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	opt.Resize = a.sizes(ctx, signals)
-	restore, err := a.env.Term.Raw()
+	restore, err := a.rawTerminal(ctx, &opt.Size, &opt.Resize)
 	if err != nil {
-		return 0, usage("-t: %v", err)
+		return 0, err
 	}
 	defer restore()
 	return c.Exec(ctx, id, opt)

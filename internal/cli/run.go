@@ -44,6 +44,15 @@ A job that Croft ended, by its time limit for example, never ends with 0 here.`,
 			if spec.Array != "" {
 				return usage("--array: croft run stays with one job; submit the array with croft submit, and follow an element with croft logs -f JOB_INDEX")
 			}
+			if spec.Stdin {
+				if err := a.comeAlong(spec.TTY); err != nil {
+					return err
+				}
+				spec.AwaitAttach = true
+				if !spec.TTY && len(spec.Requeue) == 0 {
+					spec.Requeue = []string{"never"} // the input can't be given again
+				}
+			}
 			job, err := a.submit(cmd.Context(), spec, key)
 			if err != nil {
 				return err
@@ -87,6 +96,10 @@ func (a *app) follow(ctx context.Context, job *v1.Job, tell telling) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := newFollower(a, c, clean(job.ID), tell)
+	if job.Spec.AwaitAttach {
+		f.joint = &joint{name: f.id, job: f.id, step: 1, tty: job.Spec.TTY, in: newInput(ctx, a.env.Stdin), stdout: noting{f, a.env.Stdout}, stderr: noting{f, a.env.Stderr}}
+		f.joint.keys, _ = parseKeys(defaultKeys)
+	}
 	f.say("%s", a.jobQuote(job))
 	return f.run(ctx, signals)
 }
@@ -101,9 +114,12 @@ type follower struct {
 	intr interrupts
 	bar  progress
 
+	joint   *joint // what it attaches to; nil: it follows the log
+	outputs int    // that haven't come to their end
+
 	seen    chan *v1.Job   // the job, whenever it was looked at
 	ended   chan endResult // once
-	logged  chan error     // once: the log is complete
+	logged  chan error     // an output is complete, or is missed
 	stopped chan error     // the answer to a cancellation
 	gate    chan struct{}  // closed when the job's output may be shown
 	open    bool
@@ -134,14 +150,16 @@ func newFollower(a *app, c *v1.Client, id string, tell telling) *follower {
 // the log, the start and the end are three requests that the server answers when
 // there is something to say, so that a short job costs no round trip more.
 func (f *follower) run(ctx context.Context, signals <-chan os.Signal) error {
-	go f.pumpLog(ctx)
+	if f.joint == nil {
+		f.outputs = 1
+		go f.pumpLog(ctx)
+	}
 	go f.awaitEnd(ctx)
 	go f.awaitStart(ctx)
 	var end *endResult
 	var late <-chan time.Time
 	var missing error
-	logged := false
-	for end == nil || !logged {
+	for end == nil || f.outputs > 0 {
 		select {
 		case job := <-f.seen:
 			f.observe(ctx, job)
@@ -152,10 +170,13 @@ func (f *follower) run(ctx context.Context, signals <-chan os.Signal) error {
 			}
 			f.observe(ctx, r.job)
 			late = time.After(drain)
-		case missing = <-f.logged:
-			logged = true
+		case err := <-f.logged:
+			if f.outputs--; f.joint != nil && err != nil {
+				return f.leave(err)
+			}
+			missing = err
 		case <-late:
-			missing, logged = errors.New("it doesn't come"), true
+			missing, f.outputs = errors.New("it doesn't come"), 0
 		case err := <-f.stopped:
 			if err != nil {
 				f.intr.stopping = false
@@ -281,6 +302,10 @@ func (f *follower) observe(ctx context.Context, j *v1.Job) {
 			}
 		}
 		f.say("%s running%s", f.id, where)
+		if f.joint != nil {
+			f.outputs++
+			go f.pumpStreams(ctx)
+		}
 	}
 	f.bar.clear()
 	if !f.open && !waits {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -48,6 +50,8 @@ type stage struct {
 	log    []v1.LogFrame
 	change chan struct{} // closed at every change
 	asked  []string
+
+	submitted string
 }
 
 func newStage() *stage {
@@ -89,12 +93,19 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case r.Method == "POST" && r.URL.Path == "/v1/jobs":
+		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.submitted = strings.TrimSpace(string(body))
+		_ = json.Unmarshal(body, &s.job.Spec)
 		reply(w, http.StatusCreated, s.job)
 	case strings.HasSuffix(r.URL.Path, "/stop"):
 		s.end("cancelled", nil)
 		reply(w, 200, s.job)
+	case strings.HasSuffix(r.URL.Path, "/attach"):
+		s.serveAttach(w, r)
+	case strings.HasSuffix(r.URL.Path, "/steps/1"):
+		s.serveStep(w)
 	case strings.HasSuffix(r.URL.Path, "/logs"):
 		s.serveLog(w, r)
 	default:

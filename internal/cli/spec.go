@@ -68,6 +68,8 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
+	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
@@ -89,6 +91,9 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 		}
 	}
 	f.override(cmd, &spec)
+	if err := readStreams(&spec.Stdin, &spec.TTY, f.Stdin, f.TTY, spec.Time); err != nil {
+		return spec, err
+	}
 	if len(args) > 0 {
 		spec.Image = args[0]
 	}
@@ -102,6 +107,17 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 		return spec, err
 	}
 	return spec, f.readParts(a, &spec)
+}
+
+// readStreams sets what the flags for the program's streams say. Docker's -it, where -t takes
+// a time, would come to nothing.
+func readStreams(stdin, tty *bool, i, t bool, time v1.Quantity) error {
+	if i && time != "" && (time[0] < '0' || time[0] > '9') {
+		return usage("-t is the time limit here, and %q isn't one: for a terminal write --tty", string(time))
+	}
+	*tty = *tty || t
+	*stdin = *stdin || i || t
+	return nil
 }
 
 // readParts reads the flags for the environment and the mounts.

@@ -39,6 +39,8 @@ func (f *stepFlags) register(cmd *cobra.Command) {
 	fs.StringVarP(&f.Name, "name", "n", "", "name of the step")
 	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
 	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
+	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "pass standard input on")
+	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
 }
@@ -49,6 +51,9 @@ func (f *stepFlags) read(a *app, command []string) (v1.StepSpec, error) {
 	err := of.readParts(a, &parts)
 	spec := f.StepSpec
 	spec.Env, spec.Mounts, spec.Command = parts.Env, parts.Mounts, command
+	if err == nil {
+		err = readStreams(&spec.Stdin, &spec.TTY, f.Stdin, f.TTY, f.Time)
+	}
 	return spec, err
 }
 
@@ -73,6 +78,12 @@ stops it, once more kills it. The end of the job's own program ends its steps.`,
 			spec, err := f.read(a, command)
 			if err != nil {
 				return err
+			}
+			if !detach && spec.Stdin {
+				if err := a.comeAlong(spec.TTY); err != nil {
+					return err
+				}
+				spec.AwaitAttach = true
 			}
 			c, err := a.client()
 			if err != nil {
@@ -105,6 +116,24 @@ func (a *app) followStep(ctx context.Context, c *v1.Client, step *v1.Step, tell 
 		fmt.Fprintf(a.env.Stderr, "%s %s\n", clean(step.ID), clean(why))
 	}
 	go a.stopOn(ctx, c, step, signals)
+	if step.Spec.AwaitAttach {
+		switch left, err := a.joinStep(ctx, c, step); {
+		case err != nil:
+			return err
+		case left:
+			return nil
+		}
+	} else if err := a.copyStepLog(ctx, c, step); err != nil {
+		return err
+	}
+	end, err := c.WaitStep(ctx, step.Job, step.N, v1.Ended, v1.WaitOptions{Window: away})
+	if err != nil {
+		return err
+	}
+	return a.finishStep(end, tell)
+}
+
+func (a *app) copyStepLog(ctx context.Context, c *v1.Client, step *v1.Step) error {
 	for frame, err := range c.FollowLogs(ctx, step.Job, v1.LogQuery{Step: step.N, Window: away}) {
 		if err != nil {
 			return err
@@ -113,11 +142,7 @@ func (a *app) followStep(ctx context.Context, c *v1.Client, step *v1.Step, tell 
 			return err
 		}
 	}
-	end, err := c.WaitStep(ctx, step.Job, step.N, v1.Ended, v1.WaitOptions{Window: away})
-	if err != nil {
-		return err
-	}
-	return a.finishStep(end, tell)
+	return nil
 }
 
 // stopOn stops the step at the first signal, and kills it at the next.

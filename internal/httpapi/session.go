@@ -132,7 +132,7 @@ func (s *session) run(ctx context.Context, step engine.StepID, size engine.Size,
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, feed := io.Pipe()
-	defer in.Close()
+	defer feed.Close() // not in: to whoever still reads from it, that would be an error
 	sizes := make(chan engine.Size, 1)
 	if size != (engine.Size{}) {
 		sizes <- size

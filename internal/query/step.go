@@ -87,6 +87,7 @@ func (r *Reader) primaryWire(v view, j *workload.Job) (v1.Step, error) {
 		Spec: v1.StepSpec{
 			Name: job.Spec.Name, Image: job.Spec.Image, Command: job.Spec.Command, Args: job.Spec.Args, Env: job.Spec.Env,
 			Workdir: job.Spec.Workdir, Mounts: job.Spec.Mounts, Pull: job.Spec.Pull, Grace: job.Spec.Grace,
+			Stdin: job.Spec.Stdin, TTY: job.Spec.TTY, AwaitAttach: job.Spec.AwaitAttach,
 		},
 	}
 	if waiting(j) {

@@ -34,6 +34,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 //	as USER CMD…             a command as a user of the machine (ada, ben, cyn, eve) or a uid
 //	exit N CMD…              a command that must end with exit code N
 //	eventually PATTERN CMD…  a command again and again until its output matches
+//	terminal N FILE CMD…     a command on a terminal, worked with as FILE says; see there
 //	server start|stop|kill   the server
 //	runtime kill             the container runtime's process
 //	vanish JOB               removes the container of a job behind Croft's back
@@ -48,7 +49,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 func commands(s *site.Site) map[string]command {
 	return map[string]command{
 		"croft": program("croft"), "croftd": program("croftd"), "as": program("as"),
-		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch,
+		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch, "terminal": terminal,
 		"server": serverCommand(s), "runtime": runtimeCommand(s), "vanish": vanish(s),
 		"newerdb": newerDB(s),
 	}
