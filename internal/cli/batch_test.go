@@ -35,6 +35,14 @@ func withID(j v1.Job, id string) v1.Job {
 	return j
 }
 
+// many is a job with two further programs, one of which has ended.
+var (
+	many       = func() v1.Job { j := running; j.Steps = 2; return j }()
+	evaluation = v1.Step{ID: "118.2", Job: "118", N: 2, State: "ended", Outcome: "failed", ExitCode: &three, Spec: v1.StepSpec{Name: "eval.py", CPU: "2"}, Submitted: *at(15, 1), Started: at(15, 1), Ended: at(15, 3)}
+	board      = v1.Step{ID: "118.3", Job: "118", N: 3, State: "running", Spec: v1.StepSpec{Name: "tensorboard"}, Submitted: *at(15, 2), Started: at(15, 2)}
+	stepping   = map[string]any{"GET /v1/jobs": page(many), "GET /v1/jobs/118/steps": page(evaluation, board)}
+)
+
 // TestBatchCommands runs the commands of batch systems against canned answers, as
 // TestCommands does croft's.
 func TestBatchCommands(t *testing.T) {
@@ -93,6 +101,15 @@ func TestBatchCommands(t *testing.T) {
 		"sacct":               {line: "sacct"},
 		"sacct-submitit":      {line: "sacct -o JobID,State,NodeList --parsable2 -j 118 -j 119", with: map[string]any{"GET /v1/jobs": page(pulling, running)}},
 		"sacct-steps":         {line: "sacct -n -X -P -j 118.batch,117.0,117 -o jobid"},
+		"sacct-with-steps":    {line: "sacct -n -P -o JobID,JobName,AllocCPUS,State,ExitCode,Elapsed -j 118", with: stepping},
+		"sacct-one-step":      {line: "sacct -n -P -o JobID,State -j 118.3", with: stepping},
+		"sacct-no-steps":      {line: "sacct -n -X -P -o JobID,State -j 118", with: stepping},
+		"cacct-one-step":      {line: "cacct -j 118.2,117", with: map[string]any{"GET /v1/jobs": page(done, many), "GET /v1/jobs/118/steps": page(evaluation, board)}},
+		"cqueue-steps":        {line: "cqueue -s", with: stepping},
+		"scancel-step":        {line: "scancel 118.3", with: map[string]any{"POST /v1/jobs/118/steps/3/stop": board}},
+		"scancel-batch":       {line: "scancel 118.batch"},
+		"ccancel-step":        {line: "ccancel 118.3,118", with: map[string]any{"POST /v1/jobs/118/steps/3/stop": board}},
+		"ccancel-no-step":     {line: "ccancel 118.9", with: map[string]any{"POST /v1/jobs/118/steps/9/stop": &v1.Problem{Status: 404, Code: "not_found", Detail: "there is no step 118.9"}}},
 		"sacct-period":        {line: "sacct -a -S 2026-11-01 -E now-1hour -s CD,F"},
 		"sacct-root":          {line: "sacct -b -p"},
 		"sacct-long":          {line: "sacct -l -P"},

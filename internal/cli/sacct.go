@@ -26,13 +26,14 @@ func (a *app) sacctCmd() *cobra.Command {
 		fields, delimiter, from, to   string
 		noheader, brief, wide, list   bool
 		parsable, parsable2, everyone bool
+		allocations                   bool
 	}
 	cmd := a.batchCmd(&cobra.Command{
 		Use:   "sacct [flags]",
 		Short: "List jobs with their outcomes, as Slurm's sacct does",
 		Long: `List jobs, ended or not, with their outcomes, as Slurm's sacct does: yours of
-today, or those that --jobs, --starttime and the other flags choose. A job is one
-line: what runs inside it isn't accounted apart.`,
+today, or those that --jobs, --starttime and the other flags choose. Further programs
+that ran in a job follow it, as 118.2; its own is the job's line.`,
 		Example: `  sacct -j 118
   sacct -S 2026-11-01 -E 2026-12-01 -X -o jobid,elapsed,state
   sacct --parsable2 -n -o JobID,State,NodeList -j 118 -j 119`,
@@ -57,12 +58,19 @@ line: what runs inside it isn't accounted apart.`,
 			if err != nil {
 				return err
 			}
+			rows := jobs
+			if !o.allocations && a.output != "json" {
+				if rows, err = a.withSteps(cmd.Context(), jobs, false); err != nil {
+					return err
+				}
+				rows = chosenSteps(rows, s.ids)
+			}
 			return a.print(wireJobs(jobs), func(w io.Writer) {
 				if o.parsable || o.parsable2 {
-					f.delimited(w, jobs, !o.noheader, o.delimiter, !o.parsable2)
+					f.delimited(w, rows, !o.noheader, o.delimiter, !o.parsable2)
 					return
 				}
-				writeSacct(w, f, jobs, !o.noheader)
+				writeSacct(w, f, rows, !o.noheader)
 			})
 		},
 	})
@@ -87,7 +95,7 @@ line: what runs inside it isn't accounted apart.`,
 	fs.StringVar(&o.delimiter, "delimiter", "|", "what -p and -P put instead of |")
 	fs.BoolVarP(&o.brief, "brief", "b", false, "few fields")
 	fs.BoolVarP(&o.wide, "long", "l", false, "many fields")
-	fs.BoolP("allocations", "X", false, "no steps, which are never listed")
+	fs.BoolVarP(&o.allocations, "allocations", "X", false, "no steps")
 	ignored(fs, "truncate", "T", "duplicates", "D", "allclusters", "L", "noconvert", "", "completion", "c")
 	a.completeJobs(cmd, "jobs", "user", "accounts", "partition")
 	return cmd
@@ -250,7 +258,8 @@ func (a *app) cacctCmd() *cobra.Command {
 		Use:   "cacct [flags]",
 		Short: "List jobs with their outcomes, as CraneSched's cacct does",
 		Long: `List the jobs that you may see, ended or not, the newest first, as CraneSched's
-cacct does. Ranges of time are FROM~TO; either end may be left out.`,
+cacct does, with the further programs that ran in them. Ranges of time are FROM~TO;
+either end may be left out.`,
 		Example: `  cacct -j 118,119
   cacct -u ada -t failed,cancelled -m 20
   cacct -E 2026-11-01T00:00:00~2026-12-01T00:00:00 -o "%j %U %D %t"`,
@@ -282,7 +291,14 @@ cacct does. Ranges of time are FROM~TO; either end may be left out.`,
 			if o.most > 0 && len(jobs) > o.most {
 				jobs = jobs[:o.most]
 			}
-			return a.print(wireJobs(jobs), func(w io.Writer) { f.write(w, jobs, !o.noheader) })
+			rows := jobs
+			if a.output != "json" {
+				if rows, err = a.withSteps(cmd.Context(), jobs, false); err != nil {
+					return err
+				}
+				rows = chosenSteps(rows, s.ids)
+			}
+			return a.print(wireJobs(jobs), func(w io.Writer) { f.write(w, rows, !o.noheader) })
 		},
 	})
 	craneFlags(cmd)

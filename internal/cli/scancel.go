@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,7 +21,7 @@ func (a *app) scancelCmd() *cobra.Command {
 		Short: "Stop jobs, as Slurm's scancel does",
 		Long: `Stop jobs, as Slurm's scancel does: SIGTERM, and SIGKILL when the grace period is
 over. Without a job's number at least one flag must choose; a job must fit all that
-are given. Signals other than TERM and KILL aren't passed on.`,
+are given. 118.2 is that step alone. Signals other than TERM and KILL aren't passed on.`,
 		Example: `  scancel 118
   scancel --me -t PENDING
   scancel -s KILL -n train`,
@@ -34,11 +35,7 @@ are given. Signals other than TERM and KILL aren't passed on.`,
 			default:
 				return usage("--signal %s: only TERM and KILL can be sent; a job that wants another before its time limit asks for it at submission", signal)
 			}
-			jobs, err := a.chosen(cmd, &s, args)
-			if err != nil {
-				return err
-			}
-			_, err = a.stopEach(cmd, jobs, req)
+			_, err := a.stopChosen(cmd, &s, args, req, nil)
 			if quiet && err != nil {
 				return exitStatus(1)
 			}
@@ -71,16 +68,16 @@ func (a *app) ccancelCmd() *cobra.Command {
 		Short: "Stop jobs, as CraneSched's ccancel does",
 		Long: `Stop jobs, as CraneSched's ccancel does: SIGTERM, and SIGKILL when the grace period
 is over. Without a job's number at least one flag must choose; a job must fit all
-that are given.`,
+that are given. 118.2 is that step alone.`,
 		Example: `  ccancel 118,119
   ccancel -u ada -t pending`,
 		ValidArgsFunction: a.jobIDs("live"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			jobs, err := a.chosen(cmd, &s, args)
-			if err != nil {
-				return err
-			}
-			stopped, err := a.stopEach(cmd, jobs, v1.StopRequest{})
+			stopped, err := a.stopChosen(cmd, &s, args, v1.StopRequest{}, func(step v1.Step) {
+				if a.output != "json" {
+					fmt.Fprintf(a.env.Stdout, "Step %s cancelled successfully.\n", clean(step.ID))
+				}
+			})
 			if len(stopped) > 0 {
 				page := v1.Page[v1.Job]{Items: stopped}
 				if perr := a.print(page, func(w io.Writer) {
@@ -98,6 +95,27 @@ that are given.`,
 	s.craneFlags(cmd, "", "", "pending (p), running (r) or all")
 	a.completeJobs(cmd, "", "user", "account", "partition")
 	return cmd
+}
+
+// stopChosen stops the steps and jobs that arguments and flags choose; told, if there, is
+// called for each step.
+func (a *app) stopChosen(cmd *cobra.Command, s *jobSelection, args []string, req v1.StopRequest, told func(v1.Step)) ([]v1.Job, error) {
+	steps, jobs := stepsAmong(strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' || r == ' ' }))
+	stopped, err := a.stopSteps(cmd.Context(), steps, req.Now)
+	for _, step := range stopped {
+		if told != nil {
+			told(step)
+		}
+	}
+	if len(jobs) == 0 && len(steps) > 0 {
+		return nil, err
+	}
+	ids, cerr := a.chosen(cmd, s, jobs)
+	if cerr != nil {
+		return nil, errors.Join(err, cerr)
+	}
+	ended, jerr := a.stopEach(cmd, ids, req)
+	return ended, errors.Join(err, jerr)
 }
 
 // chosen returns the ids of the jobs that arguments and flags choose. Numbers alone

@@ -190,7 +190,7 @@ func (a *app) expect(cmd *cobra.Command, jobs []batchJob) {
 func (a *app) cqueueCmd() *cobra.Command {
 	var s jobSelection
 	var o craneTable
-	var start bool
+	var start, steps bool
 	var every uint
 	cmd := a.batchCmd(&cobra.Command{
 		Use:   "cqueue [flags]",
@@ -222,7 +222,14 @@ does. Why a job waits, in full: croft why JOB.`,
 					a.expect(cmd, jobs)
 				}
 				slices.Reverse(jobs)
-				return a.print(wireJobs(jobs), func(w io.Writer) { f.write(w, jobs, !o.noheader) })
+				rows := jobs
+				if steps && a.output != "json" {
+					if rows, err = a.withSteps(cmd.Context(), jobs, true); err != nil {
+						return err
+					}
+					rows = slices.DeleteFunc(chosenSteps(rows, s.ids), func(j batchJob) bool { return !strings.Contains(j.ID, ".") })
+				}
+				return a.print(wireJobs(jobs), func(w io.Writer) { f.write(w, rows, !o.noheader) })
 			})
 		},
 	})
@@ -231,6 +238,7 @@ does. Why a job waits, in full: croft why JOB.`,
 	o.flags(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&s.me, "self", false, "only yours")
+	fs.BoolVarP(&steps, "step", "s", false, "the further programs of the jobs, instead of the jobs")
 	fs.BoolVarP(&start, "start", "S", false, "the times at which jobs started or are expected to")
 	fs.UintVarP(&every, "iterate", "i", 0, "again every so many seconds")
 	a.completeJobs(cmd, "job", "user", "account", "partition")
