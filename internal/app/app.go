@@ -44,6 +44,7 @@ type server struct {
 	loops   *loops
 	api     *httpapi.Server
 	metrics *httpapi.Metrics
+	hubs    *registries
 	started time.Time
 }
 
@@ -85,6 +86,9 @@ func (s *server) open(ctx context.Context) error {
 	w := world.New()
 	if s.head, err = s.store.Load(ctx, func(c world.Change) { w.Fold([]world.Change{c}) }); err != nil {
 		return errors.Join(storeError(err), s.store.Close())
+	}
+	if s.hubs, err = newRegistries(s.Config); err != nil {
+		return errors.Join(err, s.store.Close())
 	}
 	s.clock = newWorldClock(s.head.At)
 	dead, err := os.OpenFile(s.in("dead-letters.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -149,7 +153,7 @@ func (s *server) build(ctx context.Context) error {
 	}})
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login,
+		Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs,
 	})
 	return err
 }

@@ -38,6 +38,7 @@ const (
 	postPeriod      = time.Hour
 	pullRetry       = 10 * time.Second
 	pullPatience    = time.Hour
+	pullTrust       = 10 * time.Minute
 	parallelStarts  = 8
 	planBudget      = 2000
 )
@@ -64,7 +65,7 @@ func (s *server) newLoops() *loops {
 		who = simulated{s.machine}
 	}
 	l.images = images.New(images.Config{
-		Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Ready: func() { l.runner.Wake() }, Log: s.Log,
+		Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Trust: pullTrust, Open: s.hubs.open, Ready: func() { l.runner.Wake() }, Log: s.Log,
 	})
 	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{

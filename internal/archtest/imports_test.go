@@ -86,6 +86,14 @@ var layers = []layer{
 		why: "it works on secrets: what it is given goes nowhere else",
 	},
 	{
+		name: "seal", packages: []string{"internal/seal"},
+		why: "it works on secrets: what it is given goes nowhere else",
+	},
+	{
+		name: "registry", packages: []string{"internal/registry"}, may: []string{"leaves", "api/v1/codes"},
+		why: "it asks registries and knows neither who asks nor what for",
+	},
+	{
 		name: "sequencer", packages: []string{"internal/sequencer"},
 		may: []string{"internal/store", "internal/store/chain", "internal/world", "internal/access", "leaves", "api/v1/codes"},
 		why: "the one writer knows what a command is and nothing of any particular one: no job, no account, no money",
@@ -161,7 +169,9 @@ var homes = []home{
 	{"k8s.io/", []string{"internal/engine/..."}, "Kubernetes stays beneath the engines: it is large, and the rest must not think in its terms"},
 	{"github.com/containerd/", []string{"internal/engine/cri/..."}, "only one engine knows containerd"},
 	{"google.golang.org/grpc", []string{"internal/engine/cri/..."}, "only the CRI speaks gRPC"},
-	{"github.com/google/go-containerregistry/", []string{"internal/engine/cri/runtimed"}, "images are the runtime's"},
+	{"github.com/google/go-containerregistry/", []string{"internal/engine/cri/runtimed", "internal/registry"}, "images are the runtime's, and logins are checked where images come from"},
+	{"github.com/distribution/reference", []string{"internal/engine/cri"}, "images are named to the runtime as it names them itself"},
+	{"golang.org/x/net/http/httpproxy", []string{"internal/registry"}, "registries are reached as the runtime reaches them"},
 	{"github.com/pelletier/go-toml/", []string{"internal/engine/cri/runtimed"}, "only containerd is configured in TOML"},
 	{"tags.cncf.io/container-device-interface/", []string{"internal/engine/cri/devices"}, "only it reads and writes CDI files"},
 	{"modernc.org/sqlite", []string{"internal/store"}, "only the store knows the database"},

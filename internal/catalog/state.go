@@ -16,22 +16,26 @@ type (
 	PartitionSet struct{ Row Partition }
 	QoSSet       struct{ Row QoS }
 	PriceSet     struct{ Row Price }
+	// RepositorySet makes a repository private, for good.
+	RepositorySet struct{ Row Repository }
 )
 
-func (PartitionSet) catalog() {}
-func (QoSSet) catalog()       {}
-func (PriceSet) catalog()     {}
+func (PartitionSet) catalog()  {}
+func (QoSSet) catalog()        {}
+func (PriceSet) catalog()      {}
+func (RepositorySet) catalog() {}
 
 // State is the catalogue.
 type State struct {
-	Partitions table.Table[string, Partition]
-	QoS        table.Table[string, QoS]
-	Prices     table.Table[id.Price, Price]
+	Partitions   table.Table[string, Partition]
+	QoS          table.Table[string, QoS]
+	Prices       table.Table[id.Price, Price]
+	Repositories table.Table[string, Repository] // private ones, by name
 }
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
-	return State{Partitions: s.Partitions.Copy(), QoS: s.QoS.Copy(), Prices: s.Prices.Copy()}
+	return State{Partitions: s.Partitions.Copy(), QoS: s.QoS.Copy(), Prices: s.Prices.Copy(), Repositories: s.Repositories.Copy()}
 }
 
 // Fold puts a change's row.
@@ -43,6 +47,8 @@ func (s *State) Fold(c Change) {
 		put(&s.QoS, c.Row.Name, c.Row, c.Row.Retired)
 	case PriceSet:
 		s.Prices.Set(c.Row.ID, c.Row)
+	case RepositorySet:
+		s.Repositories.Set(c.Row.Name, c.Row)
 	}
 }
 

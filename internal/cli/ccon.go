@@ -52,7 +52,7 @@ there.`,
 		return before(cmd, args)
 	}
 	root.AddCommand(a.cconRunCmd(&o, &c), a.cconPsCmd(), a.cconPodsCmd(), a.cconStopCmd(), a.cconWaitCmd(), a.cconLogsCmd(), a.cconExecCmd(),
-		a.cconInspectCmd(), a.cconInspectpCmd())
+		a.cconInspectCmd(), a.cconInspectpCmd(), a.registryLoginCmd("ccon"), a.registryLogoutCmd("ccon"))
 	for _, gone := range [][2]string{
 		{"create", "a container is made and started at once: ccon run -d, or ccon -H run -d for one that waits until croft release JOB"},
 		{"start", "a container that has ended isn't started again: croft clone JOB submits its job anew"},

@@ -210,3 +210,51 @@ func TestStampedLines(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestRegistryLogin: where the password comes from, and what is said of it.
+func TestRegistryLogin(t *testing.T) {
+	tests := map[string]struct {
+		line, stdin string
+		secret      string // typed on the terminal
+		with        map[string]any
+	}{
+		"login":           {line: "ccon login -u ada-l --password-stdin hub.lab:5000", stdin: "s3cret\n"},
+		"login-key-file":  {line: "croft registry login -u _json_key --password-stdin hub.lab:5000", stdin: "{\n \"key\": 1\n}\n"},
+		"login-typed":     {line: "croft registry login -u ada-l hub.lab:5000", secret: "s3cret"},
+		"login-argument":  {line: "ccon login -u ada-l -p s3cret hub.lab:5000"},
+		"login-both":      {line: "ccon login -u ada-l -p s3cret --password-stdin hub.lab:5000"},
+		"login-nobody":    {line: "ccon login hub.lab:5000"},
+		"login-nowhere":   {line: "ccon login"},
+		"login-empty":     {line: "ccon login -u ada-l --password-stdin hub.lab:5000", stdin: "\n"},
+		"login-terminal":  {line: "ccon login -u ada-l hub.lab:5000"},
+		"login-wrong":     {line: "ccon login -u ada-l --password-stdin hub.lab:5000", stdin: "bad", with: map[string]any{"PUT /v1/users/ada/registries/hub.lab:5000": &v1.Problem{Status: 422, Code: "invalid", Fields: []v1.Field{{Path: "password", Message: "registry hub.lab:5000 doesn't take this name with this password"}}}}},
+		"logout":          {line: "ccon logout hub.lab:5000"},
+		"logout-never":    {line: "croft registry logout ghcr.io"},
+		"registries":      {line: "croft registry ls"},
+		"registries-json": {line: "croft registry ls -o json"},
+	}
+	used := map[string]bool{}
+	for name, test := range tests {
+		used[name+".golden"] = true
+		t.Run(name, func(t *testing.T) {
+			hub := v1.Registry{Registry: "hub.lab:5000", Username: "ada-l", Changed: *at(14, 0)}
+			f := &fake{answers: map[string]any{
+				"GET /v1/me": me, "PUT /v1/users/ada/registries/hub.lab:5000": hub, "GET /v1/users/ada/registries": page(hub),
+				"DELETE /v1/users/ada/registries/hub.lab:5000": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+			}}
+			maps.Copy(f.answers, test.with)
+			b := newBench(t, f)
+			b.app.env.Stdin = strings.NewReader(test.stdin)
+			if test.secret != "" {
+				b.app.env.Term.In, b.app.env.Term.Secret = true, func() (string, error) { return test.secret, nil }
+			}
+			words := strings.Split(test.line, " ")
+			code := b.runAs(words[0], words[1:]...)
+			golden(t, "registry/"+name, strings.Replace(transcript(test.line, b, code, f.requests()), "$ croft ", "$ ", 1))
+			if strings.Contains(b.stdout.String()+b.stderr.String(), "s3cret") {
+				t.Error("the password is printed")
+			}
+		})
+	}
+	noOrphans(t, "testdata/registry", used)
+}

@@ -128,6 +128,17 @@ func (a *app) reservationNames(*cobra.Command, []string, string) ([]cobra.Comple
 		func(x v1.Reservation) string { return clean(x.Name) })
 }
 
+// registryNames completes the registries that the caller is logged in to.
+func (a *app) registryNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Registry, error] {
+		me, err := c.Me(ctx)
+		if err != nil {
+			return func(yield func(v1.Registry, error) bool) { yield(v1.Registry{}, err) }
+		}
+		return c.Registries(ctx, me.User)
+	}, func(x v1.Registry) string { return clean(x.Registry) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

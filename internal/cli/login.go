@@ -211,6 +211,7 @@ func (a *app) passwordChange(user string, old, stdin, remove bool) (v1.PasswordC
 type secrets struct {
 	a     *app
 	lines *bufio.Reader // nil: the terminal
+	flag  string        // that has them read from standard input; by default --stdin
 }
 
 // maxSecret bounds a line of secrets, in bytes.
@@ -218,7 +219,7 @@ const maxSecret = 64 << 10
 
 func (a *app) secrets(stdin bool) secrets {
 	if stdin {
-		return secrets{a, bufio.NewReaderSize(io.LimitReader(a.env.Stdin, 2*maxSecret), maxSecret)}
+		return secrets{a: a, lines: bufio.NewReaderSize(io.LimitReader(a.env.Stdin, 2*maxSecret), maxSecret)}
 	}
 	return secrets{a: a}
 }
@@ -232,7 +233,7 @@ func (s secrets) ask(what string) (string, error) {
 		return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 	}
 	if !s.a.env.Term.In || s.a.env.Term.Secret == nil {
-		return "", usage("there is no terminal to ask on for the %s: --stdin reads it", what)
+		return "", usage("there is no terminal to ask on for the %s: %s reads it", what, cmp.Or(s.flag, "--stdin"))
 	}
 	fmt.Fprint(s.a.env.Stderr, what+": ")
 	text, err := s.a.env.Term.Secret()

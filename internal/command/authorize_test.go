@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -189,6 +190,21 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.PasswordPut{User: "ada", Hash: "h", Was: "old"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"registry.login": {
+		func(*sim) world.Command {
+			return command.RegistryLogin{User: "ada", Registry: "ghcr.io", Username: "ada-l", Sealed: "s"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"registry.logout": {
+		func(s *sim) world.Command {
+			ada, _ := s.w.Tenancy.User("ada")
+			s.w.Fold([]world.Change{tenancy.CredentialSet{Row: tenancy.Credential{User: ada.ID, Registry: "ghcr.io", Sealed: "s"}}})
+			return command.RegistryLogout{User: "ada", Registry: "ghcr.io"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"repository.private": server(command.RepositoryPrivate{Name: "ghcr.io/lab/train"}),
 	"session.open": {
 		func(*sim) world.Command {
 			return command.SessionOpen{User: "ada", Hash: "s", Verified: "old", Expires: 1 << 62, Idle: hour}

@@ -89,6 +89,9 @@ func (c UserRetire) Decide(w *world.World, at world.Context) (world.Outcome, err
 	if _, has := w.Tenancy.Passwords.Get(user.ID); has {
 		changes = append(changes, tenancy.PasswordSet{Row: tenancy.Password{User: user.ID, Changed: at.Now}})
 	}
+	for _, cred := range w.Tenancy.CredentialsOf(user.ID) {
+		changes = append(changes, tenancy.CredentialSet{Row: tenancy.Credential{User: user.ID, Registry: cred.Registry, Changed: at.Now}})
+	}
 	user.Retired = at.Now
 	return world.Outcome{Changes: append(changes, tenancy.UserSet{Row: user}), Result: result, Event: world.Event{Message: "user " + c.Name + " retired"}}, nil
 }

@@ -25,6 +25,7 @@ func TestRetire(t *testing.T) {
 	s.must(t, root, command.UserPut{Name: "ada", UID: &uid})
 	s.must(t, root, command.TokenPut{User: "ada", Name: "x", Hash: "h"})
 	s.must(t, root, command.PasswordPut{User: "ada", Hash: "h"})
+	s.must(t, root, command.RegistryLogin{User: "ada", Registry: "ghcr.io", Sealed: "s"})
 	ada := s.user("ada")
 	for range 3 {
 		s.must(t, ada, command.Submit{Spec: example()})
@@ -39,6 +40,9 @@ func TestRetire(t *testing.T) {
 	got := s.must(t, root, command.UserRetire{Name: "ada", Stop: true})
 	if want := (command.Retired{Jobs: 3, Tokens: 1, Members: 1}); got != want {
 		t.Errorf("ended %+v, want %+v", got, want)
+	}
+	if s.w.Tenancy.Credentials.Len() != 0 {
+		t.Error("her login to a registry outlives her")
 	}
 	if j := s.job(t, 1); j.State != workload.Stopping {
 		t.Errorf("the running job is %s", j.State)

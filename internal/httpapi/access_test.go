@@ -127,6 +127,12 @@ func attempts() map[string]attempt {
 			return "/v1/users/zoe2/sessions/" + h.login("zoe2", fmt.Sprint("zoe2-", n)).ID, nil
 		}, []string{"root"}},
 		"revokeSessions": {fixed("/v1/users/ada/sessions", nil), []string{"ada", "root"}},
+		"listRegistries": {fixed("/v1/users/ada/registries", nil), []string{"ada", "root"}},
+		"loginRegistry":  {fixed("/v1/users/ada/registries/hub.lab", v1.RegistryLogin{Username: "ada-l", Password: "good"}), []string{"ada", "root"}},
+		"logoutRegistry": {func(h *harness, _ int) (string, any) {
+			h.as("ada", command.RegistryLogin{User: "ada", Registry: "hub.lab", Sealed: "s"})
+			return "/v1/users/ada/registries/hub.lab", nil
+		}, []string{"ada", "root"}},
 
 		"me":            {fixed("/v1/me", nil), all},
 		"listAccounts":  {fixed("/v1/accounts", nil), all},

@@ -167,8 +167,10 @@ func probes() map[string]probe {
 		"tokens of U": {"GET", "/v1/users/NAME/tokens", nil}, "token for U": {"POST", "/v1/users/NAME/tokens", fixedBody(v1.TokenRequest{Name: "x"})},
 		"revoke of U":   {"DELETE", "/v1/users/NAME/tokens/8", nil},
 		"sessions of U": {"GET", "/v1/users/NAME/sessions", nil}, "session of U": {"DELETE", "/v1/users/NAME/sessions/9", nil}, "all sessions of U": {"DELETE", "/v1/users/NAME/sessions", nil},
-		"password of U": {"PUT", "/v1/users/NAME/password", fixedBody(v1.PasswordChange{New: "staple battery"})},
-		"reservation V": {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},
+		"password of U":   {"PUT", "/v1/users/NAME/password", fixedBody(v1.PasswordChange{New: "staple battery"})},
+		"registries of U": {"GET", "/v1/users/NAME/registries", nil}, "registry of U": {"DELETE", "/v1/users/NAME/registries/hub.lab", nil},
+		"login of U to a registry": {"PUT", "/v1/users/NAME/registries/hub.lab", fixedBody(v1.RegistryLogin{Username: "x", Password: "good"})},
+		"reservation V":            {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},
 		"submit in V":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.Account, s.Reservation = "", name })},
 		"postings of G": {"GET", "/v1/ledger/transfers?ledger=NAME", nil},
 	}

@@ -75,6 +75,8 @@ type Deps struct {
 	// Random makes token secrets; nil: crypto/rand.
 	Random io.Reader
 	Login  Login
+	// Registries checks and seals logins to registries of images; nil: there are none.
+	Registries Registries
 }
 
 // Server answers requests. Make it with New.

@@ -187,6 +187,25 @@ func (r *Reader) Sessions(p access.Principal, name string) ([]v1.Session, error)
 	return out, nil
 }
 
+// Registries lists where a user is logged in, without passwords.
+func (r *Reader) Registries(p access.Principal, name string) ([]v1.Registry, error) {
+	v := r.view(p)
+	u, ok := v.w.Tenancy.User(name)
+	if !ok || !v.may(access.TokenRun, u.ID, 0) {
+		return nil, fault.NotFound("user", clip(name))
+	}
+	out := []v1.Registry{}
+	for _, c := range v.w.Tenancy.CredentialsOf(u.ID) {
+		out = append(out, r.RegistryOf(c))
+	}
+	return out, nil
+}
+
+// RegistryOf is a login to a registry as the API shows it.
+func (r *Reader) RegistryOf(c tenancy.Credential) v1.Registry {
+	return v1.Registry{Registry: c.Registry, Username: c.Username, Changed: at(c.Changed)}
+}
+
 // Session is a session that was opened just now, as the API shows it; without its
 // secret.
 func (r *Reader) Session(p access.Principal, t tenancy.Token) v1.Session {

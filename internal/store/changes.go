@@ -32,6 +32,10 @@ func (b *batchRows) add(c world.Change) error {
 		return b.tokens.put(&c.Row)
 	case tenancy.PasswordSet:
 		return b.passwords.put(&c.Row)
+	case tenancy.CredentialSet:
+		return b.credentials.put(&c.Row)
+	case catalog.RepositorySet:
+		return b.repositories.put(&c.Row)
 	case catalog.PartitionSet:
 		return b.partitions.put(&c.Row)
 	case catalog.QoSSet:
@@ -115,6 +119,10 @@ func nameOf(c world.Change) string {
 		return numbered("token", c.Row.ID)
 	case tenancy.PasswordSet:
 		return numbered("password", c.Row.User)
+	case tenancy.CredentialSet:
+		return numbered("credential", c.Row.User) + ":" + c.Row.Registry
+	case catalog.RepositorySet:
+		return "repository:" + c.Row.Name
 	case catalog.PartitionSet:
 		return "partition:" + c.Row.Name
 	case catalog.QoSSet:

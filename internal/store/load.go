@@ -81,6 +81,7 @@ func (l loader) tenancy() error {
 			func(r *tenancy.Member) world.Change { return tenancy.MemberSet{Row: *r} }),
 		load(l, tokens(), "WHERE NOT revoked ORDER BY id", func(r *tenancy.Token) world.Change { return tenancy.TokenSet{Row: *r} }),
 		load(l, passwords(), "WHERE hash <> '' ORDER BY person", func(r *tenancy.Password) world.Change { return tenancy.PasswordSet{Row: *r} }),
+		load(l, credentials(), "WHERE sealed <> '' ORDER BY person, registry", func(r *tenancy.Credential) world.Change { return tenancy.CredentialSet{Row: *r} }),
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
 			return tenancy.Counted{Token: id.Token(n)}
 		}),
@@ -91,6 +92,7 @@ func (l loader) catalog() error {
 	return inOrder(
 		load(l, partitions(), "WHERE NOT retired ORDER BY name", func(r *catalog.Partition) world.Change { return catalog.PartitionSet{Row: *r} }),
 		load(l, qualities(), "WHERE NOT retired ORDER BY name", func(r *catalog.QoS) world.Change { return catalog.QoSSet{Row: *r} }),
+		load(l, repositories(), "ORDER BY name", func(r *catalog.Repository) world.Change { return catalog.RepositorySet{Row: *r} }),
 		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
 		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
 			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),

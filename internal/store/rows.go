@@ -17,31 +17,33 @@ import (
 
 // batchRows is what a commit puts, table by table.
 type batchRows struct {
-	accounts   *pending[tenancy.Account]
-	persons    *pending[tenancy.User]
-	members    *pending[tenancy.Member]
-	tokens     *pending[tenancy.Token]
-	passwords  *pending[tenancy.Password]
-	partitions *pending[catalog.Partition]
-	qualities  *pending[catalog.QoS]
-	prices     *pending[catalog.Price]
-	bounds     *pending[limits.Limit]
-	queues     *pending[share.Share]
-	shares     *pending[fairshare.Use]
-	periods    *pending[limits.Period]
-	grants     *pending[ledger.Grant]
-	transfers  *pending[ledger.Transfer]
-	tiles      *pending[ledger.Tile]
-	jobs       *pending[workload.Job]
-	steps      *pending[workload.Step]
-	refusals   *pending[workload.Refusal]
-	nodes      *pending[placement.Node]
-	devices    *pending[placement.Device]
-	windows    *pending[placement.Maintenance]
-	reserved   *pending[placement.Reservation]
-	bookings   *pending[placement.Booking]
-	settings   *pending[setting]
-	log        *pending[logRow]
+	accounts     *pending[tenancy.Account]
+	persons      *pending[tenancy.User]
+	members      *pending[tenancy.Member]
+	tokens       *pending[tenancy.Token]
+	passwords    *pending[tenancy.Password]
+	credentials  *pending[tenancy.Credential]
+	partitions   *pending[catalog.Partition]
+	repositories *pending[catalog.Repository]
+	qualities    *pending[catalog.QoS]
+	prices       *pending[catalog.Price]
+	bounds       *pending[limits.Limit]
+	queues       *pending[share.Share]
+	shares       *pending[fairshare.Use]
+	periods      *pending[limits.Period]
+	grants       *pending[ledger.Grant]
+	transfers    *pending[ledger.Transfer]
+	tiles        *pending[ledger.Tile]
+	jobs         *pending[workload.Job]
+	steps        *pending[workload.Step]
+	refusals     *pending[workload.Refusal]
+	nodes        *pending[placement.Node]
+	devices      *pending[placement.Device]
+	windows      *pending[placement.Maintenance]
+	reserved     *pending[placement.Reservation]
+	bookings     *pending[placement.Booking]
+	settings     *pending[setting]
+	log          *pending[logRow]
 
 	inOrder []putter
 }
@@ -53,7 +55,9 @@ func newBatchRows() *batchRows {
 	b.members = gather(b, members())
 	b.tokens = gather(b, tokens())
 	b.passwords = gather(b, passwords())
+	b.credentials = gather(b, credentials())
 	b.partitions = gather(b, partitions())
+	b.repositories = gather(b, repositories())
 	b.qualities = gather(b, qualities())
 	b.prices = gather(b, prices())
 	b.bounds = gather(b, bounds())

@@ -27,6 +27,14 @@ func partitions() *relation[catalog.Partition] {
 	}}
 }
 
+func repositories() *relation[catalog.Repository] {
+	type row = catalog.Repository
+	return &relation[row]{name: "repository", keys: 1, columns: []column[row]{
+		str("name", func(r *row) *string { return &r.Name }),
+		num("since", func(r *row) *int64 { return &r.Since }),
+	}}
+}
+
 func qualities() *relation[catalog.QoS] {
 	type row = catalog.QoS
 	return &relation[row]{name: "qos", keys: 1, columns: []column[row]{

@@ -69,6 +69,17 @@ func passwords() *relation[tenancy.Password] {
 	}}
 }
 
+func credentials() *relation[tenancy.Credential] {
+	type row = tenancy.Credential
+	return &relation[row]{name: "credential", keys: 2, columns: []column[row]{
+		num("person", func(r *row) *id.User { return &r.User }),
+		str("registry", func(r *row) *string { return &r.Registry }),
+		str("username", func(r *row) *string { return &r.Username }),
+		str("sealed", func(r *row) *string { return &r.Sealed }),
+		num("changed", func(r *row) *int64 { return &r.Changed }),
+	}}
+}
+
 func tokens() *relation[tenancy.Token] {
 	type row = tenancy.Token
 	return &relation[row]{name: "token", keys: 1, columns: []column[row]{

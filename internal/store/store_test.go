@@ -179,7 +179,7 @@ func fill(v reflect.Value, n *int64) {
 		if v.Kind() == reflect.Int64 {
 			v.SetInt(math.MaxInt64 - *n)
 		}
-	case reflect.Uint8:
+	case reflect.Uint8, reflect.Uint16:
 		v.SetUint(uint64(33 + *n%90))
 	case reflect.String:
 		v.SetString(fmt.Sprintf("text %d \" ' \\ é 日\n", *n))
@@ -234,7 +234,8 @@ func TestEveryFieldIsKept(t *testing.T) {
 		f.commit(
 			world.SiteSet{Row: filled[world.Site](&n)},
 			tenancy.AccountSet{Row: account}, tenancy.UserSet{Row: user}, tenancy.MemberSet{Row: member}, tenancy.TokenSet{Row: token},
-			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)},
+			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)}, tenancy.CredentialSet{Row: filled[tenancy.Credential](&n)},
+			catalog.RepositorySet{Row: filled[catalog.Repository](&n)},
 			catalog.PartitionSet{Row: partition}, catalog.QoSSet{Row: qos}, catalog.PriceSet{Row: price},
 			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, ledger.TileSet{Row: tile},
 			placement.NodeSet{Row: node}, placement.DeviceSet{Row: device}, placement.MaintenanceSet{Row: window},
@@ -313,6 +314,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		f.commit(
 			tenancy.TokenSet{Row: tenancy.Token{ID: 1, Hash: "a"}}, tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b"}},
 			tenancy.PasswordSet{Row: tenancy.Password{User: 1, Hash: "h"}},
+			tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "a", Sealed: "s"}}, tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "b", Sealed: "s"}},
 			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001}}, tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1, Role: access.Owner}},
 			share.Set{Row: share.Share{ID: 4, Account: 1, Resource: limits.CPU}}, share.Set{Row: share.Share{ID: 3, Account: 1, Resource: limits.GPU}},
@@ -329,7 +331,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		f.checkLoad()
 		f.commit(
 			tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b", Revoked: true}},
-			tenancy.PasswordSet{Row: tenancy.Password{User: 1}},
+			tenancy.PasswordSet{Row: tenancy.Password{User: 1}}, tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "a"}},
 			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001, Retired: 5}}, tenancy.UserSet{Row: tenancy.User{ID: 2, Name: "ada", UID: 1001}},
 			tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp", Retired: 5}}, tenancy.AccountSet{Row: tenancy.Account{ID: 2, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1}},

@@ -21,23 +21,27 @@ type (
 	TokenSet   struct{ Row Token }
 	// PasswordSet with an empty hash takes the password away.
 	PasswordSet struct{ Row Password }
+	// CredentialSet without a sealed password takes the credential away.
+	CredentialSet struct{ Row Credential }
 	// Counted loads the greatest token id, revoked ones included.
 	Counted struct{ Token id.Token }
 )
 
-func (AccountSet) tenancy()  {}
-func (UserSet) tenancy()     {}
-func (MemberSet) tenancy()   {}
-func (TokenSet) tenancy()    {}
-func (PasswordSet) tenancy() {}
-func (Counted) tenancy()     {}
+func (AccountSet) tenancy()    {}
+func (UserSet) tenancy()       {}
+func (MemberSet) tenancy()     {}
+func (TokenSet) tenancy()      {}
+func (PasswordSet) tenancy()   {}
+func (CredentialSet) tenancy() {}
+func (Counted) tenancy()       {}
 
 // State is every user, account, membership and live token.
 type State struct {
-	Accounts  table.Table[id.Account, Account]
-	Users     table.Table[id.User, User]
-	Tokens    table.Table[id.Token, Token]
-	Passwords table.Table[id.User, Password]
+	Accounts    table.Table[id.Account, Account]
+	Users       table.Table[id.User, User]
+	Tokens      table.Table[id.Token, Token]
+	Passwords   table.Table[id.User, Password]
+	Credentials table.Table[string, Credential] // by user and registry
 
 	accountByName table.Table[string, id.Account]
 	userByName    table.Table[string, id.User]
@@ -55,7 +59,7 @@ func (s *State) Copy() State {
 		Accounts: s.Accounts.Copy(), Users: s.Users.Copy(), Tokens: s.Tokens.Copy(), Passwords: s.Passwords.Copy(),
 		accountByName: s.accountByName.Copy(), userByName: s.userByName.Copy(), userByUID: s.userByUID.Copy(),
 		tokenByHash: s.tokenByHash.Copy(), members: s.members.Copy(), ofUser: s.ofUser.Copy(), tokensOf: s.tokensOf.Copy(),
-		lastToken: s.lastToken,
+		Credentials: s.Credentials.Copy(), lastToken: s.lastToken,
 	}
 }
 
@@ -98,6 +102,8 @@ func (s *State) Fold(c Change) {
 			return
 		}
 		s.Passwords.Set(c.Row.User, c.Row)
+	case CredentialSet:
+		s.putCredential(c.Row)
 	case TokenSet:
 		s.lastToken = max(s.lastToken, c.Row.ID)
 		s.tokenByHash.Delete(c.Row.Hash)

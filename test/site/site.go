@@ -152,6 +152,9 @@ func (s *Site) User(name string) string { return "croft-" + s.cfg.Name[:1] + "-"
 // Home is the home of a user of the site.
 func (s *Site) Home(name string) string { return s.in("home", s.User(name)) }
 
+// Images is the directory of the image archives.
+func (s *Site) Images() string { return s.source.images }
+
 // Bin is the directory of the programs croft, croftd and as.
 func (s *Site) Bin() string { return s.in("bin") }
 

@@ -33,11 +33,12 @@ func TestMain(m *testing.M) {
 // beside each other, each with accounts of its own.
 func TestStories(t *testing.T) {
 	s := open(t)
+	hub := hub(t, s)
 	t.Run("alone", func(t *testing.T) {
-		testscript.RunT(serial{t}, params(s, "../scripts/alone"))
+		testscript.RunT(serial{t}, params(s, hub, "../scripts/alone"))
 	})
 	t.Run("together", func(t *testing.T) {
-		p := params(s, "../scripts")
+		p := params(s, hub, "../scripts")
 		testscript.Run(t, p)
 	})
 	if t.Failed() {
@@ -101,7 +102,7 @@ func open(t *testing.T) *site.Site {
 }
 
 // params are testscript's for a folder of scripts.
-func params(s *site.Site, dir string) testscript.Params {
+func params(s *site.Site, hub, dir string) testscript.Params {
 	return testscript.Params{
 		Dir: dir, WorkdirRoot: s.Work(), RequireUniqueNames: true,
 		Cmds: commands(s),
@@ -111,6 +112,7 @@ func params(s *site.Site, dir string) testscript.Params {
 				"HOME=/root", "CROFT_SOCKET="+s.Socket(), "HTTP="+s.HTTP(), "DATA="+s.Data, "CONFIG="+s.Config(),
 				"ADA="+s.User("ada"), "BEN="+s.User("ben"), "CYN="+s.User("cyn"), "EVE="+s.User("eve"),
 				"ADA_HOME="+s.Home("ada"), "BEN_HOME="+s.Home("ben"), "TZ=UTC",
+				"HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
 			)
 			return nil
 		},

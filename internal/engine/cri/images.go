@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/distribution/reference"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -16,7 +17,11 @@ import (
 
 // Image implements engine.Engine.
 func (e *Engine) Image(ctx context.Context, ref string) (engine.Image, bool, error) {
-	r, err := e.imageStatus(ctx, ref)
+	name, _, err := fullName(ref)
+	if err != nil {
+		return engine.Image{}, false, nil
+	}
+	r, err := e.imageStatus(ctx, name)
 	if err != nil {
 		if status.Code(err) == codes.InvalidArgument || isNotFound(err) {
 			return engine.Image{}, false, nil
@@ -49,13 +54,17 @@ func (e *Engine) Pull(ctx context.Context, req engine.PullRequest, progress func
 	case <-ctx.Done():
 		return engine.Image{}, ctx.Err()
 	}
+	name, host, err := fullName(req.Ref)
+	if err != nil {
+		return engine.Image{}, &engine.PullError{Ref: req.Ref, NotFound: true, Message: "this is no image reference"}
+	}
 	stop := func() {}
 	if progress != nil && e.facts.PullProgress {
 		stop = e.report(ctx, progress)
 	}
 	r, err := e.rt.image.PullImage(ctx, &runtimeapi.PullImageRequest{
-		Image: &runtimeapi.ImageSpec{Image: req.Ref},
-		Auth:  auth(req),
+		Image: &runtimeapi.ImageSpec{Image: name},
+		Auth:  auth(req, host),
 	})
 	stop()
 	if err != nil {
@@ -69,11 +78,27 @@ func (e *Engine) Pull(ctx context.Context, req engine.PullRequest, progress func
 	return img, err
 }
 
-func auth(req engine.PullRequest) *runtimeapi.AuthConfig {
+// auth is what to authenticate with, at the image's registry and nowhere else: not at a
+// mirror, which the runtime may ask first.
+func auth(req engine.PullRequest, host string) *runtimeapi.AuthConfig {
 	if req.Username == "" && req.Password == "" {
 		return nil
 	}
-	return &runtimeapi.AuthConfig{Username: req.Username, Password: req.Password}
+	return &runtimeapi.AuthConfig{Username: req.Username, Password: req.Password, ServerAddress: "https://" + host}
+}
+
+// fullName is an image's name with its registry, and that registry's host. A runtime also
+// takes an image's own digest, or the beginning of it, for a name; here it is none, so
+// that whoever may not pull an image can't name it by its content.
+func fullName(ref string) (full, host string, err error) {
+	named, err := reference.ParseDockerRef(ref)
+	if err != nil {
+		return "", "", err
+	}
+	if host = reference.Domain(named); host == "docker.io" {
+		host = "registry-1.docker.io"
+	}
+	return named.String(), host, nil
 }
 
 // pullPatterns classify what registries and the runtime say, where the code of

@@ -148,7 +148,7 @@ func (f *Fleet) pullable(req engine.PullRequest) (Image, error) {
 	switch {
 	case i == nil:
 		return Image{}, &engine.PullError{Ref: req.Ref, NotFound: true, Message: "no such image"}
-	case i.Password != "" && i.Password != req.Password && !i.Present:
+	case i.Password != "" && i.Password != req.Password:
 		return Image{}, &engine.PullError{Ref: req.Ref, Denied: true, Message: "access denied"}
 	}
 	return *i, nil

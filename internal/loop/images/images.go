@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -27,15 +28,19 @@ type Engine interface {
 }
 
 // Config of a Store. Retry is how long a failed attempt to reach the runtime or
-// the registry is left alone; Patience is how long a pull may take.
+// the registry is left alone; Patience is how long a pull may take; Trust is for how long
+// a user who was let have a private image isn't asked for again.
 type Config struct {
 	Engine   Engine
 	Port     loop.Port
 	Parallel int
 	Retry    time.Duration
 	Patience time.Duration
-	Ready    func() // called whenever an image has become ready; nil: nobody cares
-	Log      *slog.Logger
+	Trust    time.Duration
+	// Open returns the password that a credential holds sealed; nil: there are none.
+	Open  func(tenancy.Credential) (string, error)
+	Ready func() // called whenever an image has become ready; nil: nobody cares
+	Log   *slog.Logger
 }
 
 // Store knows which images are there and fetches those that aren't.
@@ -56,9 +61,11 @@ const (
 )
 
 // key is what jobs share: a reference and what they say of pulling it, so that
-// one that says never fails no other. With pull=always it is one job's.
+// one that says never fails no other. With pull=always it is one job's, and where it
+// matters who asks, one user's.
 type key struct {
 	ref, pull string
+	user      id.User // 0: whoever asks
 	asker
 }
 
@@ -69,7 +76,8 @@ type asker struct {
 }
 
 type entry struct {
-	id       string // digest; empty while unknown
+	id       string    // digest; empty while unknown
+	until    time.Time // when to ask again whether the user may have it; zero: never
 	busy     bool
 	retry    time.Time
 	progress engine.Progress
@@ -87,12 +95,17 @@ func New(cfg Config) *Store {
 // Ready has an element whenever an image has become ready.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
-func keyOf(j *workload.Job) key { return keyFor(j.Spec.Image, j.Spec.Pull, asker{job: j.Whole()}) }
+func (s *Store) keyOf(j *workload.Job) key {
+	return s.keyFor(j.Spec.Image, j.Spec.Pull, j.User, asker{job: j.Whole()})
+}
 
-func keyFor(ref, pull string, by asker) key {
+func (s *Store) keyFor(ref, pull string, user id.User, by asker) key {
 	k := key{ref: ref, pull: pull}
 	if pull == pullAlways {
 		k.asker = by
+	}
+	if s.personal(ref, user) {
+		k.user = user
 	}
 	return k
 }
@@ -100,24 +113,31 @@ func keyFor(ref, pull string, by asker) key {
 // Have returns the digest of j's image if it is known to be there. If it isn't,
 // it begins to look for it, and to fetch it.
 func (s *Store) Have(ctx context.Context, j *workload.Job) (digest string, ok bool) {
-	return s.have(ctx, keyOf(j), asker{job: j.Whole()})
+	return s.have(ctx, s.keyOf(j), asker{job: j.Whole()})
 }
 
 // HaveStep is Have for a further step of a job.
 func (s *Store) HaveStep(ctx context.Context, step *workload.Step) (digest string, ok bool) {
-	k, by := keyOfStep(step)
+	k, by := s.keyOfStep(step)
 	return s.have(ctx, k, by)
 }
 
-func keyOfStep(s *workload.Step) (key, asker) {
-	by := asker{s.Job, s.N}
-	return keyFor(s.Spec.Image, s.Spec.Pull, by), by
+func (s *Store) keyOfStep(step *workload.Step) (key, asker) {
+	by := asker{step.Job, step.N}
+	var user id.User
+	if j, ok := s.cfg.Port.World().Workload.Jobs.Get(step.Job); ok {
+		user = j.User
+	}
+	return s.keyFor(step.Spec.Image, step.Spec.Pull, user, by), by
 }
 
 func (s *Store) have(ctx context.Context, k key, by asker) (digest string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(k)
+	if e.id != "" && !e.until.IsZero() && !time.Now().Before(e.until) {
+		e.id = ""
+	}
 	if e.id != "" {
 		return e.id, true
 	}
@@ -176,7 +196,7 @@ func (s *Store) Still(ctx context.Context, j *workload.Job) bool {
 	_, ok, err := s.cfg.Engine.Image(ctx, j.Spec.Image)
 	if err == nil && !ok {
 		s.mu.Lock()
-		delete(s.known, keyOf(j))
+		delete(s.known, s.keyOf(j))
 		s.mu.Unlock()
 	}
 	return err == nil && ok
@@ -206,11 +226,11 @@ func (s *Store) forget(whom func(asker) bool) {
 }
 
 // Progress says how far the pull for a waiting job is, "" when there is none.
-func (s *Store) Progress(j *workload.Job) string { return s.progressOf(keyOf(j)) }
+func (s *Store) Progress(j *workload.Job) string { return s.progressOf(s.keyOf(j)) }
 
 // StepProgress is Progress for a further step of a job.
 func (s *Store) StepProgress(step *workload.Step) string {
-	k, _ := keyOfStep(step)
+	k, _ := s.keyOfStep(step)
 	return s.progressOf(k)
 }
 
@@ -242,7 +262,9 @@ func (s *Store) fetch(ctx context.Context, k key, e *entry) {
 	var perr *engine.PullError
 	switch {
 	case err == nil:
-		e.id, e.note = img.ID, ""
+		if e.id, e.note = img.ID, ""; k.user != 0 {
+			e.until = time.Now().Add(s.cfg.Trust)
+		}
 	case errors.As(err, &perr):
 		for by := range e.askers {
 			failed = append(failed, by)
@@ -273,14 +295,18 @@ func (s *Store) signal() {
 }
 
 func (s *Store) get(ctx context.Context, k key, e *entry) (engine.Image, error) {
-	if k.pull != pullAlways {
+	private := s.private(k.ref)
+	if k.pull != pullAlways && !private {
 		img, ok, err := s.cfg.Engine.Image(ctx, k.ref)
 		if err != nil || ok {
 			return img, err
 		}
-		if k.pull == pullNever {
-			return img, &engine.PullError{Ref: k.ref, NotFound: true, Message: "it isn't on this machine and the job says pull: never"}
-		}
+	}
+	switch {
+	case k.pull == pullNever && private:
+		return engine.Image{}, &engine.PullError{Ref: k.ref, Denied: true, Message: "it is private, and with pull: never its registry can't be asked whether you may have it"}
+	case k.pull == pullNever:
+		return engine.Image{}, &engine.PullError{Ref: k.ref, NotFound: true, Message: "it isn't on this machine and the job says pull: never"}
 	}
 	s.cfg.Log.Info("pulling image", "image", k.ref)
 	select {
@@ -294,11 +320,7 @@ func (s *Store) get(ctx context.Context, k key, e *entry) (engine.Image, error) 
 	s.mu.Lock()
 	e.pulling = true
 	s.mu.Unlock()
-	return s.cfg.Engine.Pull(ctx, engine.PullRequest{Ref: k.ref}, func(p engine.Progress) {
-		s.mu.Lock()
-		e.progress = p
-		s.mu.Unlock()
-	})
+	return s.pull(ctx, k, e)
 }
 
 // fail ends a waiting job or step whose image can't be had.
