@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -46,7 +47,8 @@ the first who gives it, and its end here is its end there; Ctrl-C leaves.`,
 			if err != nil {
 				return err
 			}
-			return a.attach(cmd.Context(), args[0], job, max(n, 1), !noStdin, sequence)
+			j := joint{name: clean(args[0]), job: job, step: max(n, 1), keys: sequence, stdout: a.env.Stdout, stderr: a.env.Stderr}
+			return a.attach(cmd.Context(), j, !noStdin)
 		},
 	}
 	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "only watch")
@@ -60,12 +62,12 @@ func keysFlag(cmd *cobra.Command, keys *string) {
 
 // attach stays attached to what runs until it has ended, and returns its exit code as an
 // error.
-func (a *app) attach(ctx context.Context, name, job string, n int, stdin bool, keys []byte) error {
+func (a *app) attach(ctx context.Context, j joint, stdin bool) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
-	step, err := c.Step(ctx, job, n)
+	step, err := c.Step(ctx, j.job, j.step)
 	if err != nil {
 		return err
 	}
@@ -80,8 +82,7 @@ func (a *app) attach(ctx context.Context, name, job string, n int, stdin bool, k
 		case <-ctx.Done():
 		}
 	}()
-	j := joint{name: clean(name), job: job, step: n, tty: step.Spec.TTY, keys: keys, stdout: a.env.Stdout, stderr: a.env.Stderr}
-	if stdin && step.Spec.Stdin {
+	if j.tty = step.Spec.TTY; stdin && step.Spec.Stdin {
 		j.in = newInput(ctx, a.env.Stdin)
 	}
 	err = a.join(ctx, c, j)
@@ -90,12 +91,20 @@ func (a *app) attach(ctx context.Context, name, job string, n int, stdin bool, k
 		fmt.Fprintf(a.env.Stderr, "left %s: it goes on%s\n", j.name, map[bool]string{true: ", its input has ended"}[j.in != nil && !j.tty])
 		return exitStatus(exitInterrupted)
 	case errors.Is(err, errLeft):
-		fmt.Fprintf(a.env.Stderr, "detached from %s: croft attach %s\n", j.name, j.name)
+		fmt.Fprintf(a.env.Stderr, "detached from %s: %s\n", j.name, a.attachAgain(j.name))
 		return nil
 	case err != nil:
 		return a.cutOff(j, err)
 	}
 	return a.afterEnd(ctx, c, j, step)
+}
+
+// attachAgain is the command that comes back to what one was attached to.
+func (a *app) attachAgain(name string) string {
+	if len(a.env.Args) > 0 && filepath.Base(a.env.Args[0]) == "ccon" {
+		return "ccon attach " + name
+	}
+	return "croft attach " + name
 }
 
 // cutOff is why one isn't attached any more. If that was the connection's end, it says
@@ -105,7 +114,7 @@ func (a *app) cutOff(j joint, err error) error {
 	if !errors.As(err, &none) || !none.Sent {
 		return err
 	}
-	next := "croft attach " + j.name
+	next := a.attachAgain(j.name)
 	if j.in != nil && !j.tty {
 		next = "its input has ended; croft logs -f " + j.name
 	}
@@ -136,7 +145,7 @@ func (a *app) afterEnd(ctx context.Context, c *v1.Client, j joint, was *v1.Step)
 	})
 	switch {
 	case again:
-		fmt.Fprintf(a.env.Stderr, "%s has ended and waits again: croft attach %s\n", j.name, j.name)
+		fmt.Fprintf(a.env.Stderr, "%s has ended and waits again: %s\n", j.name, a.attachAgain(j.name))
 		return exitStatus(codes.ExitInternal)
 	case err != nil:
 		return err

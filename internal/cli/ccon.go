@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ there.`,
 		}
 		return before(cmd, args)
 	}
-	root.AddCommand(a.cconRunCmd(&o, &c), a.cconPsCmd(), a.cconPodsCmd(), a.cconStopCmd(), a.cconWaitCmd(), a.cconLogsCmd(), a.cconExecCmd(),
+	root.AddCommand(a.cconRunCmd(&o, &c), a.cconPsCmd(), a.cconPodsCmd(), a.cconStopCmd(), a.cconWaitCmd(), a.cconLogsCmd(), a.cconAttachCmd(), a.cconExecCmd(),
 		a.cconInspectCmd(), a.cconInspectpCmd(), a.registryLoginCmd("ccon"), a.registryLogoutCmd("ccon"))
 	for _, gone := range [][2]string{
 		{"create", "a container is made and started at once: ccon run -d, or ccon -H run -d for one that waits until croft release JOB"},
@@ -189,23 +190,32 @@ func container(name string) (job string, n int, err error) {
 // containerIDs completes names of containers.
 func (a *app) containerIDs(state string) completer { return firstArg(a.jobIDs(state)) }
 
-// cconFlags are the flags that some commands have for clusters of several nodes.
+// nodeFlag is one that some commands have for clusters of several nodes.
 func nodeFlag(fs *pflag.FlagSet, node *string) {
 	fs.StringVarP(node, "target-node", "n", "", "node that the container is on; it is on one only")
 }
 
-// onNode checks that a job is where the caller believes it to be.
-func (a *app) onNode(job *v1.Job, node string) error {
-	switch {
-	case node == "" || job.Node == node:
+// nodeIs checks that a job is where the caller believes it to be.
+func (a *app) nodeIs(ctx context.Context, name, node string) error {
+	if node == "" {
 		return nil
-	case job.Node == "":
-		return usage("-n %s: job %s isn't on a node", node, job.ID)
 	}
-	return usage("-n %s: job %s is on %s", node, job.ID, job.Node)
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	switch job, err := c.Job(ctx, name); {
+	case err != nil:
+		return err
+	case job.Node == "":
+		return usage("-n %s: job %s isn't on a node", node, clean(name))
+	case job.Node != node:
+		return usage("-n %s: job %s is on %s", node, clean(name), clean(job.Node))
+	}
+	return nil
 }
 
-// cconTransport takes how CraneSched's clients speak with a node; Croft has one way.
+// transportFlag takes how CraneSched's clients speak with a node; Croft has one way.
 func transportFlag(fs *pflag.FlagSet) {
 	fs.String("transport", "", "not used; for scripts that give it")
 	hide(fs, "transport")

@@ -102,14 +102,8 @@ func (a *app) cconLogs(ctx context.Context, job string, q v1.LogQuery, until tim
 	if err != nil {
 		return err
 	}
-	if f.node != "" {
-		j, err := c.Job(ctx, job)
-		if err == nil {
-			err = a.onNode(j, f.node)
-		}
-		if err != nil {
-			return err
-		}
+	if err := a.nodeIs(ctx, job, f.node); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,14 +201,8 @@ command's exit code.`,
 			if tty && !(a.env.Term.In && a.env.Term.Out) {
 				return usage("-t: standard input and output aren't a terminal")
 			}
-			if node != "" {
-				j, err := c.Job(cmd.Context(), job)
-				if err == nil {
-					err = a.onNode(j, node)
-				}
-				if err != nil {
-					return err
-				}
+			if err := a.nodeIs(cmd.Context(), job, node); err != nil {
+				return err
 			}
 			opt := v1.ExecOptions{Step: n, Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
 			if stdin {
@@ -231,6 +219,52 @@ command's exit code.`,
 	fs.SetInterspersed(false)
 	fs.BoolVarP(&stdin, "interactive", "i", false, "pass standard input on")
 	fs.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
+	nodeFlag(fs, &node)
+	transportFlag(fs)
+	return cmd
+}
+
+func (a *app) cconAttachCmd() *cobra.Command {
+	var stdin, stdout, stderr bool
+	var keys, node string
+	cmd := &cobra.Command{
+		Use:   "attach [flags] CONTAINER",
+		Short: "Join the streams of a running container",
+		Long: `Join the streams of a running container: what it writes from now on comes here, and what
+is typed here goes to it, if it was run with -i. It ends with the container, with its
+exit code. On a terminal every key is the container's; ctrl-p and then ctrl-q detach from
+it, and it goes on.`,
+		Example: `  ccon attach 118
+  ccon attach --stdin=false 118.2`,
+		Args:              needArgs(1, 1, "CONTAINER"),
+		ValidArgsFunction: a.containerIDs("running"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, n, err := container(args[0])
+			if err != nil {
+				return err
+			}
+			j := joint{name: clean(args[0]), job: job, step: n, stdout: io.Discard, stderr: io.Discard}
+			if j.keys, err = parseKeys(keys); err != nil {
+				return err
+			}
+			if stdout {
+				j.stdout = a.env.Stdout
+			}
+			if stderr {
+				j.stderr = a.env.Stderr
+			}
+			if err := a.nodeIs(cmd.Context(), job, node); err != nil {
+				return err
+			}
+			return a.attach(cmd.Context(), j, stdin)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&stdin, "stdin", true, "pass standard input on")
+	fs.BoolVar(&stdout, "stdout", true, "show its standard output")
+	fs.BoolVar(&stderr, "stderr", true, "show its standard error")
+	fs.Bool("tty", false, "not needed: a container has the terminal that it was run with")
+	keysFlag(cmd, &keys)
 	nodeFlag(fs, &node)
 	transportFlag(fs)
 	return cmd

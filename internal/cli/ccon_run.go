@@ -21,7 +21,6 @@ type containerFlags struct {
 	entrypoint, pull string
 	userns           bool
 	user             string
-	stdin, tty       bool
 	detach           bool
 }
 
@@ -35,17 +34,18 @@ func (f *containerFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.entrypoint, "entrypoint", "", "program in place of the image's entry point; CMD are its arguments")
 	fs.StringVar(&f.pull, "pull-policy", "", "Always, IfNotPresent or Never; by default Always for :latest")
 	fs.BoolVarP(&f.detach, "detach", "d", false, "print the container's name and leave")
-	fs.BoolVarP(&f.stdin, "interactive", "i", false, "")
-	fs.BoolVarP(&f.tty, "tty", "t", false, "")
+	fs.BoolVarP(&f.Stdin, "interactive", "i", false, "give it an input, which comes from here or who attaches")
+	fs.BoolVarP(&f.TTY, "tty", "t", false, "give it a terminal")
 	fs.StringArrayVarP(&f.pod.Ports, "publish", "p", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
 	fs.StringVarP(&f.user, "user", "u", "", "")
 	fs.BoolVar(&f.userns, "userns", false, "")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
+	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
 	fs.String("cpus", "", "")
 	fs.String("memory", "", "")
 	fs.String("gpus", "", "")
-	hide(fs, "interactive", "tty", "user", "userns", "cpus", "memory", "gpus")
+	hide(fs, "user", "userns", "cpus", "memory", "gpus")
 }
 
 // dockerNames are other names by which people know flags.
@@ -68,8 +68,6 @@ func (f *containerFlags) refused(a *app, cmd *cobra.Command) error {
 		return usage("--memory: give --mem before run, as in ccon --mem 8G run")
 	case given("gpus"):
 		return usage("--gpus: give --gres before run, as in ccon --gres gpu:1 run")
-	case f.stdin || f.tty:
-		return usage("-i, -t: a container that runs in the foreground isn't given input here; ccon exec -it enters one that runs")
 	case f.userns:
 		return usage("--userns: a container runs as you here, with your own ids")
 	case f.user != "" && f.user != own && !strings.HasPrefix(f.user, own+":"):
@@ -80,7 +78,7 @@ func (f *containerFlags) refused(a *app, cmd *cobra.Command) error {
 
 // podOnly names flags of the job's pod, which a further container can't choose.
 func podOnly(cmd *cobra.Command, job string) error {
-	for _, name := range []string{"user", "publish", "userns", "network", "dns"} {
+	for _, name := range []string{"user", "publish", "userns", "network", "dns", "pid"} {
 		if cmd.Flags().Changed(name) {
 			return usage("--%s: job %s has its network, its ports and its user already, for all its containers: leave it out", name, job)
 		}
@@ -90,7 +88,7 @@ func podOnly(cmd *cobra.Command, job string) error {
 
 // read is the container that the flags and the words after run describe.
 func (f *containerFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec, error) {
-	spec := v1.JobSpec{Name: f.Name, Image: args[0], Args: args[1:], Workdir: f.Workdir}
+	spec := v1.JobSpec{Name: f.Name, Image: args[0], Args: args[1:], Workdir: f.Workdir, Stdin: f.Stdin, TTY: f.TTY}
 	if len(spec.Args) == 0 {
 		spec.Args = nil
 	}
@@ -104,6 +102,12 @@ func (f *containerFlags) read(a *app, cmd *cobra.Command, args []string) (v1.Job
 		}
 	}
 	var err error
+	if spec.Stdin && !f.detach {
+		if err := a.comeAlong(spec.TTY); err != nil {
+			return spec, err
+		}
+		spec.AwaitAttach = true
+	}
 	if spec.Pull, err = pullPolicy(f.pull, spec.Image); err != nil {
 		return spec, err
 	}
@@ -146,9 +150,10 @@ that job, beside what runs there, and shares what the job has or takes the part 
 
 CMD are arguments of the image's entry point, or take the place of its own command. The
 container's output comes here and its exit code is ccon's; Ctrl-C stops it. With -d,
-ccon prints its name, JOB.STEP, and leaves.`,
+ccon prints its name, JOB.STEP, and leaves. With -it every key is the container's;
+ctrl-p and then ctrl-q detach from it, and ccon attach comes back.`,
 		Example: `  ccon --gres gpu:1 run -v ./data:/data:ro train:1 python train.py
-  ccon -c 2 --mem 4G -t 1:00:00 run -d --name web httpd:1
+  ccon -t 1:00:00 run -it debian:12 bash
   CROFT_JOB_ID=118 ccon run -e SEED=1 train:1 python eval.py`,
 		Args: needArgs(1, -1, "IMAGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -172,6 +177,9 @@ ccon prints its name, JOB.STEP, and leaves.`,
 			if job != "" {
 				return a.runStep(cmd.Context(), job, o, spec, f.detach, variable)
 			}
+			if spec.AwaitAttach && !spec.TTY {
+				spec.Requeue = []string{"never"} // the input can't be given again
+			}
 			spec.Account, spec.Partition, spec.QoS, spec.Reservation, spec.Hold = o.account, o.partition, o.qos, o.reservation, o.hold
 			return a.runContainer(cmd.Context(), spec, f.detach)
 		},
@@ -179,6 +187,7 @@ ccon prints its name, JOB.STEP, and leaves.`,
 	f.register(cmd.Flags())
 	o.sizeFlags(cmd.Flags(), c, false)
 	a.completeFlag(cmd, "network", fixed("default", "host"))
+	a.completeFlag(cmd, "pid", fixed("private", "shared"))
 	a.completeFlag(cmd, "pull-policy", fixed("Always", "IfNotPresent", "Never"))
 	return cmd
 }
@@ -216,7 +225,7 @@ func (a *app) runStep(ctx context.Context, job string, o *batchOptions, s v1.Job
 		return err
 	}
 	spec := v1.StepSpec{
-		Name: s.Name, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Mounts: s.Mounts, Pull: s.Pull,
+		Name: s.Name, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Mounts: s.Mounts, Pull: s.Pull, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach,
 		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Time: s.Time,
 	}
 	step, err := once(ctx, "", func(key v1.Option) (*v1.Step, error) { return c.AddStep(ctx, job, spec, key) })

@@ -42,7 +42,7 @@ func tooLate(err error) bool {
 func (f *follower) leave(err error) error {
 	f.bar.clear()
 	if errors.Is(err, errLeft) {
-		f.warn("detached from %s: croft attach %s", f.id, f.id)
+		f.warn("detached from %s: %s", f.id, f.a.attachAgain(f.id))
 		return nil
 	}
 	return f.a.cutOff(*f.joint, err)
@@ -72,7 +72,7 @@ func (a *app) joinStep(ctx context.Context, c *v1.Client, step *v1.Step) (left b
 	}
 	switch err = a.join(ctx, c, j); {
 	case errors.Is(err, errLeft):
-		fmt.Fprintf(a.env.Stderr, "detached from %s: croft attach %s\n", j.name, j.name)
+		fmt.Fprintf(a.env.Stderr, "detached from %s: %s\n", j.name, a.attachAgain(j.name))
 		return true, nil
 	case tooLate(err):
 		return false, a.copyStepLog(ctx, c, step)
