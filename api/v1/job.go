@@ -5,11 +5,11 @@ import "time"
 // JobSpec is what a user asks for. Job files have the same fields.
 type JobSpec struct {
 	Name        string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
-	Kind        string            `json:"kind,omitempty" doc:"container (default)"`
+	Kind        string            `json:"kind,omitempty" doc:"container (default), or batch: a program on the machine itself, with the rights that you have there"`
 	Account     string            `json:"account,omitempty" doc:"who pays; by default your only account"`
 	Partition   string            `json:"partition,omitempty"`
 	QoS         string            `json:"qos,omitempty"`
-	Image       string            `json:"image" doc:"image reference"`
+	Image       string            `json:"image,omitempty" doc:"image reference; of a batch job what its steps run in that are containers and name none"`
 	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
 	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
 	Stdin       bool              `json:"stdin,omitempty" doc:"its program has an input, which who attaches gives; without a terminal the first who does, to its end"`
@@ -40,7 +40,14 @@ type JobSpec struct {
 	Array       string            `json:"array,omitempty" doc:"indices of an array's elements, with how many may run at once: 0-99:2,105%10"`
 }
 
-// JobClient is where a job finds croft itself in its container.
+// The kinds of jobs.
+const (
+	KindContainer = "container"
+	KindBatch     = "batch"
+)
+
+// JobClient is where a job finds croft itself in its container. A program on the machine is
+// given the machine's own in its place.
 const JobClient = "/opt/croft/croft"
 
 // Mount is a bind mount of a host path.

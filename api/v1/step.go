@@ -13,6 +13,7 @@ import (
 type StepSpec struct {
 	Name        string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
 	Image       string            `json:"image,omitempty" doc:"image reference; by default the job's"`
+	Host        bool              `json:"host,omitempty" doc:"a program on the machine itself, in no container, with the rights that you have there"`
 	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
 	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
 	Stdin       bool              `json:"stdin,omitempty" doc:"its program has an input, which who attaches gives; without a terminal the first who does, to its end"`

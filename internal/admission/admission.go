@@ -36,6 +36,8 @@ type View struct {
 	DefWall    int64                       // ns; wall time where neither job nor partition says
 	NeedUID    bool                        // the engine runs programs as Unix users
 	Mixed      bool                        // a job's devices may be of several models
+
+	HostPrograms bool // programs may run on the machine itself
 }
 
 // Gate is one of the two gates of a job.

@@ -127,6 +127,9 @@ func (d *decision) form() {
 			Message: fmt.Sprintf("asked for %s of a device, %s gives whole ones", asked, by),
 		})
 	}
+	if d.Spec.Host() && !d.HostPrograms {
+		d.refuse(hostDenied(d.Gate == Accept))
+	}
 	if d.Gate != Accept {
 		return
 	}
@@ -134,6 +137,14 @@ func (d *decision) form() {
 		d.refuse(r)
 	}
 	d.network()
+}
+
+// hostDenied refuses a program on the machine itself.
+func hostDenied(never bool) fault.Reason {
+	return fault.Reason{
+		Code: codes.HostDenied, Field: "kind", Observed: string(workload.KindBatch), Bound: string(workload.KindContainer), Scope: "site", Never: never,
+		Message: "programs on the machine itself aren't allowed here, only containers: an admin allows them by engine.host.programs in the configuration",
+	}
 }
 
 // deniedMounts refuses what may not be mounted here by a user with that home.

@@ -18,5 +18,8 @@ func (v View) StepRefused(j *workload.Job, s workload.StepSpec, home string) []f
 			Message: fmt.Sprintf("asked for %s %s, job %s has %s", field, asked, j.Name(), has),
 		})
 	}
+	if s.Host && !v.HostPrograms {
+		out = append(out, hostDenied(true))
+	}
 	return append(out, v.deniedMounts(s.Mounts, home)...)
 }

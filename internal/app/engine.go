@@ -52,7 +52,7 @@ func (s *server) criConfig(endpoint string, source cri.DeviceSource) cri.Config 
 	return cri.Config{
 		Endpoint: endpoint, Instance: s.head.Instance, NodeName: nodeName(s.Config), StateDir: s.in("state"), LogDir: s.in("logs"),
 		InitPath: s.InitPath, CgroupParent: e.CgroupParent, ReserveCPU: int64(e.Reserve.CPU), ReserveMemory: int64(e.Reserve.Mem),
-		PidsMax: int64(e.Pids), Devices: source, DNSServers: e.DNS, PublishAddress: s.Config.Network.Publish, ParallelPulls: e.Pulls,
+		PidsMax: int64(e.Pids), Devices: source, HostDevices: e.Host.Devices, DNSServers: e.DNS, PublishAddress: s.Config.Network.Publish, ParallelPulls: e.Pulls,
 		Logs:   cri.LogPolicy{MaxSize: int64(e.LogMaxSize), Keep: e.LogFiles, Retention: e.LogRetention.Std()},
 		Images: cri.ImagePolicy{High: e.ImageHigh, Low: e.ImageLow},
 		Logger: s.Log,

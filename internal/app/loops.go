@@ -72,7 +72,7 @@ func (s *server) newLoops() *loops {
 		Port: s.port, Engine: s.link, Images: l.images, People: who, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
 		Site: run.Site{
 			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
-			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(),
+			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(), Socket: string(s.Config.Listen.Socket),
 		},
 		OnEnd: l.images.Forget, OnStep: l.images.ForgetStep, Log: s.Log,
 	})

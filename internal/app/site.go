@@ -28,7 +28,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		Instance: instance, MountRoots: c.Mounts, Network: admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs),
 		Zone:    zoneOf(c.TimeZone),
-		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed,
+		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority),
 	}}
 	for _, p := range c.Partitions {

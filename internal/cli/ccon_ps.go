@@ -102,7 +102,9 @@ func (a *app) listContainers(ctx context.Context, q v1.JobQuery, f listFlags) er
 			if err != nil {
 				return err
 			}
-			show(&s, j.Node)
+			if !s.Spec.Host {
+				show(&s, j.Node)
+			}
 		}
 	}
 	switch {

@@ -26,6 +26,8 @@ func (a *app) runCmd() *cobra.Command {
 		Short: "Run a job in the foreground",
 		Long: `Submit a job and stay with it: its output comes here, and its exit code is
 croft's. Quote, progress and receipt go to standard error. Flags end at the image.
+With --host the program runs on the machine itself, in the folder where croft runs and
+with your own rights: flags end at --, and all that follows is the command.
 
 Ctrl-C asks once: the first says how to go on without the job, the second cancels
 the job and waits for its end, the third leaves at once. Where nobody can answer
@@ -35,7 +37,7 @@ When croft itself dies, or the server restarts, the job goes on.
 A job that Croft ended, by its time limit for example, never ends with 0 here.`,
 		Example: `  croft run --gpu 1 -c 8 --mem 64G -t 2h train:1 python train.py
   croft run -f job.yaml --gpu 2
-  croft run -q -v ./data:/data:ro -e SEED=1 debian:12 wc -l /data/a.csv`,
+  croft run --host -c 4 -- make test`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.read(a, cmd, args)
 			if err != nil {

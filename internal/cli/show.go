@@ -59,6 +59,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"message", j.Message,
 		"user", j.User,
 		"account", j.Account,
+		"runs", place(j.Spec),
 		"image", j.Spec.Image,
 		"command", strings.Join(j.Spec.Command, " "),
 		"args", strings.Join(j.Spec.Args, " "),
@@ -418,4 +419,20 @@ func (a *app) followEvents(cmd *cobra.Command, c *v1.Client, q v1.EventQuery) er
 func eventLine(e v1.Event) string {
 	parts := slices.DeleteFunc([]string{e.Kind, e.By, e.Job, e.State, eventText(e)}, func(s string) bool { return s == "" })
 	return clean(strings.Join(parts, "  "))
+}
+
+// place says where a job's own program runs, if not in a container.
+func place(spec v1.JobSpec) string {
+	if spec.Kind == v1.KindBatch {
+		return "on the machine itself"
+	}
+	return ""
+}
+
+// ranIn is a step's image, or where it runs without one.
+func ranIn(s v1.StepSpec) string {
+	if s.Host {
+		return "host"
+	}
+	return s.Image
 }

@@ -21,6 +21,7 @@ type specFlags struct {
 	env    []string
 	mounts []string
 	pod    v1.Pod
+	host   bool
 }
 
 // amounts registers the flags that a clone may change too.
@@ -76,6 +77,7 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
 	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	a.completeFlag(cmd, "pid", fixed("private", "shared"))
+	fs.BoolVar(&f.host, "host", false, "on the machine itself: after -- comes the command")
 	a.completeFlag(cmd, "network", fixed("default", "host"))
 	fs.StringVarP(&f.file, "file", "f", "", "job `FILE` in YAML or JSON, - is standard input; flags override it")
 	fs.SetInterspersed(false)
@@ -94,19 +96,41 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 	if err := readStreams(&spec.Stdin, &spec.TTY, f.Stdin, f.TTY, spec.Time); err != nil {
 		return spec, err
 	}
+	if err := f.words(a, cmd, &spec, args); err != nil {
+		return spec, err
+	}
+	if err := a.readTimes(&spec); err != nil {
+		return spec, err
+	}
+	return spec, f.readParts(a, &spec)
+}
+
+// words sets what the words after the flags say: the image and the command, or for a
+// program on the machine the command alone, which runs where croft does.
+func (f *specFlags) words(a *app, cmd *cobra.Command, spec *v1.JobSpec, args []string) error {
+	if f.host {
+		if spec.Kind = v1.KindBatch; len(args) > 0 {
+			spec.Command = args
+		}
+		if len(spec.Command) == 0 {
+			return usage("which program? %s --host [flags] -- COMMAND [ARG…]", cmd.CommandPath())
+		}
+		spec.Workdir = a.hostPath(otherwise(spec.Workdir, a.env.Dir))
+		return nil
+	}
+	if spec.Kind == v1.KindBatch && len(args) > 0 {
+		return usage("the file's job is a program on the machine: give --host, and its command after that")
+	}
 	if len(args) > 0 {
 		spec.Image = args[0]
 	}
 	if len(args) > 1 {
 		spec.Command = args[1:]
 	}
-	if spec.Image == "" {
-		return spec, usage("which image? %s [flags] IMAGE [COMMAND…], or -f FILE with an image", cmd.CommandPath())
+	if spec.Image == "" && spec.Kind != v1.KindBatch {
+		return usage("which image? %s [flags] IMAGE [COMMAND…], or -f FILE with an image", cmd.CommandPath())
 	}
-	if err := a.readTimes(&spec); err != nil {
-		return spec, err
-	}
-	return spec, f.readParts(a, &spec)
+	return nil
 }
 
 // readStreams sets what the flags for the program's streams say. Docker's -it, where -t takes

@@ -31,6 +31,7 @@ func (f *stepFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	quantity := func(p *v1.Quantity, name, short, usage string) { fs.StringVarP((*string)(p), name, short, "", usage) }
 	fs.StringVar(&f.Image, "image", "", "image; by default the job's")
+	fs.BoolVar(&f.Host, "host", false, "on the machine itself, in no container")
 	quantity(&f.CPU, "cpu", "c", "so many of the job's CPU cores for itself")
 	quantity(&f.Mem, "mem", "", "so much of the job's memory for itself")
 	quantity(&f.GPU, "gpu", "G", "so many of the job's accelerators for itself; 0: none of them")
@@ -54,6 +55,9 @@ func (f *stepFlags) read(a *app, command []string) (v1.StepSpec, error) {
 	if err == nil {
 		err = readStreams(&spec.Stdin, &spec.TTY, f.Stdin, f.TTY, f.Time)
 	}
+	if spec.Host {
+		spec.Workdir = a.hostPath(otherwise(spec.Workdir, a.env.Dir))
+	}
 	return spec, err
 }
 
@@ -64,7 +68,8 @@ func (a *app) stepRunCmd() *cobra.Command {
 		Use:   "run [flags] JOB [-- COMMAND…]",
 		Short: "Run a further program in a running job",
 		Long: `Run a further program in a running job: a container of its own, beside the job's,
-with the same network, IPC and /dev/shm. It shares what the job has, or has the part for
+with the same network, IPC and /dev/shm; or with --host a program on the machine itself,
+in the folder where croft runs. It shares what the job has, or has the part for
 itself that it names; then it waits until no other such step has that. Its output comes
 here, and its exit code is croft's; with -d croft prints its number and leaves. Ctrl-C
 stops it, once more kills it. The end of the job's own program ends its steps.`,
@@ -211,7 +216,7 @@ func (a *app) stepLsCmd() *cobra.Command {
 			for i := range list {
 				s := &list[i]
 				j := stepAsJob(s)
-				t.row(s.ID, s.Spec.Name, s.Spec.Image, jobState(j), otherwise(a.jobTime(j), "-"), otherwise(strings.Join(s.Devices, " "), "-"), otherwise(s.Progress, s.Message))
+				t.row(s.ID, s.Spec.Name, ranIn(s.Spec), jobState(j), otherwise(a.jobTime(j), "-"), otherwise(strings.Join(s.Devices, " "), "-"), otherwise(s.Progress, s.Message))
 			}
 			return printList(a, list, "no steps", t)
 		},
@@ -279,7 +284,7 @@ func (a *app) writeStep(w io.Writer, s *v1.Step) {
 		}
 	}
 	for _, line := range [][2]string{
-		{"step", s.ID}, {"name", s.Spec.Name}, {"state", state}, {"image", s.Spec.Image}, {"command", strings.Join(s.Spec.Command, " ")},
+		{"step", s.ID}, {"name", s.Spec.Name}, {"state", state}, {"image", ranIn(s.Spec)}, {"command", strings.Join(s.Spec.Command, " ")},
 		{"digest", s.Image}, {"args", strings.Join(s.Spec.Args, " ")},
 		{"for itself", strings.TrimSpace(size)}, {"devices", strings.Join(s.Devices, " ")}, {"time", a.jobTime(j)}, {"progress", s.Progress}, {"message", s.Message},
 	} {

@@ -92,6 +92,9 @@ func TestRefusals(t *testing.T) {
 		"a folder outside the allowed ones": {
 			change: func(j *workload.Spec) { j.Mounts = []workload.Mount{{Source: "/etc", Target: "/x"}} }, code: codes.MountNotAllowed,
 		},
+		"a program on the machine": {
+			change: func(j *workload.Spec) { j.Kind = workload.KindBatch }, code: codes.HostDenied,
+		},
 		"a folder that only begins like an allowed one": {
 			change: func(j *workload.Spec) { j.Mounts = []workload.Mount{{Source: "/database", Target: "/x"}} }, code: codes.MountNotAllowed,
 		},

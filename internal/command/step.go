@@ -41,6 +41,9 @@ func (c StepAdd) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{}, fault.New(codes.Conflict, "job %s has %d steps that haven't ended: wait for some of them", old.Name(), live)
 	}
 	spec := c.Spec.Within(old.Spec)
+	if !spec.Host && spec.Image == "" {
+		return world.Outcome{}, fault.Invalid("image", "is missing: job %s has none that the step could run in", old.Name())
+	}
 	if reasons := w.View(at.Now).StepRefused(old, spec, c.Home); len(reasons) > 0 {
 		f := fault.New(codes.Refused, "%s", reasons[0].Message)
 		f.Reasons = reasons

@@ -172,6 +172,7 @@ func TestStepsRefused(t *testing.T) {
 		"too many devices":  {s.user("ada"), command.StepAdd{Job: k, Spec: workload.StepSpec{GPU: 3000}}, codes.Refused, "asked for gpu 3, job 1 has 2"},
 		"too many cores":    {s.user("ada"), command.StepAdd{Job: k, Spec: workload.StepSpec{CPU: 8001}}, codes.Refused, "asked for cpu 8.001, job 1 has 8"},
 		"too much memory":   {s.user("ada"), command.StepAdd{Job: k, Spec: workload.StepSpec{Mem: 65 << 30}}, codes.Refused, "asked for mem 65G, job 1 has 64G"},
+		"on the host":       {s.user("ada"), command.StepAdd{Job: k, Spec: workload.StepSpec{Host: true, Command: []string{"hostname"}}}, codes.Refused, "aren't allowed here"},
 		"a forbidden mount": {s.user("ada"), command.StepAdd{Job: k, Spec: workload.StepSpec{Mounts: []workload.Mount{{Source: "/etc"}}}}, codes.Refused, "mounting /etc isn't allowed"},
 		"stop somebody's":   {s.user("ben"), command.StepStop{Job: k, N: 2}, codes.NotFound, "no such job"},
 		"stop none":         {s.user("ada"), command.StepStop{Job: k, N: 2}, codes.NotFound, "no such step: 1.2"},
@@ -195,6 +196,29 @@ func TestStepsRefused(t *testing.T) {
 	}
 	if _, err := s.do(s.user("ada"), command.StepAdd{Job: k}); fault.Of(err) != codes.Conflict {
 		t.Errorf("one step more than there may be: %v", err)
+	}
+}
+
+// A batch job's steps that are containers need an image of their own, unless it names one for
+// them; those on the host need none.
+func TestStepsOfABatchJob(t *testing.T) {
+	s := newSim(t)
+	site := s.w.Site
+	site.HostPrograms = true
+	s.w.Fold([]world.Change{world.SiteSet{Row: site}})
+	spec := example()
+	spec.Kind, spec.Image = workload.KindBatch, ""
+	k := s.must(t, s.user("ada"), command.Submit{Spec: spec}).(admission.Accepted).Job.ID
+	s.must(t, system, command.JobStart{Job: k})
+	s.must(t, system, command.JobObserved{Job: k, N: 1, Running: true, Started: s.now})
+	s.add(t, k, workload.StepSpec{Host: true, Command: []string{"hostname"}})
+	s.add(t, k, workload.StepSpec{Image: "train:1"})
+	_, err := s.do(s.user("ada"), command.StepAdd{Job: k})
+	if f := new(fault.Error); !errors.As(err, &f) || f.Code != codes.Invalid || !strings.Contains(f.Error(), "job 1 has none") {
+		t.Errorf("a container without an image: %v", err)
+	}
+	if host, ok := s.w.Workload.Step(k, 2); !ok || host.Spec.Image != "" || !host.Spec.Host {
+		t.Errorf("the host step is %+v", host)
 	}
 }
 

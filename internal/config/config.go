@@ -148,6 +148,8 @@ type Engine struct {
 	Fleet Path `yaml:"fleet" example:"/srv/croft/nodes.csv"`
 	// What is kept from jobs for the machine itself.
 	Reserve Reserve `yaml:"reserve"`
+	// Programs that run on the machine itself, outside of containers.
+	Host Host `yaml:"host"`
 	// IPv4 network of the containers, at least a /28. Left out, a free /20 of
 	// 10.192.0.0/10 is chosen once and kept.
 	Subnet string `yaml:"subnet" example:"10.200.0.0/20"`
@@ -175,6 +177,16 @@ type Engine struct {
 	LogFiles int `yaml:"log_files"`
 	// How long the log of an ended job is kept.
 	LogRetention Duration `yaml:"log_retention"`
+}
+
+// Host is about programs on the machine itself.
+type Host struct {
+	// Whether there may be any: batch scripts of cbatch, croft run --host. They run with the
+	// rights that their user has on the machine, whether or not he may log in to it.
+	Programs bool `yaml:"programs"`
+	// Device nodes that they may open besides those of the accelerators given to them and
+	// those that every program needs. Patterns of paths.
+	Devices []string `yaml:"devices" example:"/dev/infiniband/*, /dev/fuse"`
 }
 
 // Reserve is kept from jobs.

@@ -85,7 +85,7 @@ func (r *Reader) primaryWire(v view, j *workload.Job) (v1.Step, error) {
 		ExitCode: job.ExitCode, Message: job.Message, Attempt: job.Attempt, Image: job.Image, Devices: job.Devices, Progress: job.Progress,
 		Submitted: job.Submitted, Started: job.Started, Ended: job.Ended, Seq: job.Seq,
 		Spec: v1.StepSpec{
-			Name: job.Spec.Name, Image: job.Spec.Image, Command: job.Spec.Command, Args: job.Spec.Args, Env: job.Spec.Env,
+			Name: job.Spec.Name, Host: j.Spec.Host(), Image: job.Spec.Image, Command: job.Spec.Command, Args: job.Spec.Args, Env: job.Spec.Env,
 			Workdir: job.Spec.Workdir, Mounts: job.Spec.Mounts, Pull: job.Spec.Pull, Grace: job.Spec.Grace,
 			Stdin: job.Spec.Stdin, TTY: job.Spec.TTY, AwaitAttach: job.Spec.AwaitAttach,
 		},

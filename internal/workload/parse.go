@@ -93,8 +93,8 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if s.Kind == "" {
 		s.Kind = KindContainer
 	}
-	if s.Kind != KindContainer {
-		p.bad.Add("kind", "%q isn't supported: use container", clip(in.Kind))
+	if s.Kind != KindContainer && s.Kind != KindBatch {
+		p.bad.Add("kind", "%q isn't supported: use container or batch", clip(in.Kind))
 	}
 	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"reservation", s.Reservation}} {
 		if f.v != "" && !named(f.v) {
@@ -104,7 +104,10 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if s.Priority > maxPrio || s.Priority < -maxPrio {
 		p.bad.Add("priority", "must be between -%d and %d", maxPrio, maxPrio)
 	}
-	p.container(s, true)
+	p.container(s, !s.Host())
+	if s.Host() {
+		p.host(s, in.Mounts)
+	}
 }
 
 // container checks what a container runs: a job's primary, or a further step, which needs
@@ -126,12 +129,25 @@ func (p *parser) container(s *Spec, image bool) {
 		p.bad.Add("image", "%q isn't an image reference", clip(s.Image))
 	}
 	if s.Workdir != "" && !absolute(s.Workdir) {
-		p.bad.Add("workdir", "must be an absolute path inside the container")
+		p.bad.Add("workdir", "must be an absolute path where the program runs")
 	}
 	if s.AwaitAttach && !s.Stdin && !s.TTY {
 		p.bad.Add("await_attach", "needs stdin or tty: there is nothing to give by attaching")
 	}
 	p.program(s)
+}
+
+// host checks a program on the machine itself, which has what the machine has.
+func (p *parser) host(s *Spec, mounts []v1.Mount) {
+	if len(s.Command) == 0 {
+		p.bad.Add("command", "is missing: a program on the machine has no image that would name one")
+	}
+	if len(mounts) > 0 {
+		p.bad.Add("mounts", "are for containers: a program on the machine sees the machine's own files")
+	}
+	if s.Stdin || s.TTY {
+		p.bad.Add("stdin", "a program on the machine has neither an input nor a terminal")
+	}
 }
 
 func named(s string) bool { return label.MatchString(s) && s != "." && s != ".." }

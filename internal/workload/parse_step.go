@@ -11,11 +11,17 @@ func ParseStep(in v1.StepSpec, def Defaults) (StepSpec, error) {
 	p := parser{}
 	c := Spec{Name: in.Name, Image: in.Image, Command: in.Command, Args: in.Args, Env: in.Env, Workdir: in.Workdir, Pull: in.Pull, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach}}
 	p.container(&c, false)
+	if in.Host {
+		p.host(&c, in.Mounts)
+	}
+	if in.Host && in.Image != "" {
+		p.bad.Add("image", "is for containers: a program on the machine runs in none")
+	}
 	p.mounts(&c, in.Mounts)
 	if c.Name == "" && len(c.Command)+len(c.Image) > 0 {
 		c.Name = nameOf(c)
 	}
-	s := StepSpec{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Env: c.Env, Workdir: c.Workdir, Mounts: c.Mounts, Pull: c.Pull, Streams: c.Streams}
+	s := StepSpec{Name: c.Name, Host: in.Host, Image: c.Image, Command: c.Command, Args: c.Args, Env: c.Env, Workdir: c.Workdir, Mounts: c.Mounts, Pull: c.Pull, Streams: c.Streams}
 	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, 0, MinCPU, maxCPU, "cores, e.g. 8 or 0.5")
 	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, 0, MinMemory, 1<<60, "an amount such as 64G, at least 4M")
 	s.GPU = p.amount("gpu", in.GPU, quantity.ParseDevices, 0, 0, maxGPU, "a whole number of devices, e.g. 2")
@@ -30,7 +36,7 @@ func ParseStep(in v1.StepSpec, def Defaults) (StepSpec, error) {
 
 // Wire is the spec as the API shows it.
 func (s StepSpec) Wire() v1.StepSpec {
-	w := v1.StepSpec{Name: s.Name, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Pull: s.Pull, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach}
+	w := v1.StepSpec{Name: s.Name, Host: s.Host, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Pull: s.Pull, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach}
 	for _, f := range []struct {
 		to   *v1.Quantity
 		n    int64

@@ -65,7 +65,13 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		"time overflows":      {func(s *v1.JobSpec) { s.Time = "999999999999d" }, "time", "such as 2h"},
 		"grace negative":      {func(s *v1.JobSpec) { s.Grace = "-1s" }, "grace", "such as 30s"},
 		"grace above site's":  {func(s *v1.JobSpec) { s.Grace = "11m" }, "grace", "at most 10m"},
-		"kind unknown":        {func(s *v1.JobSpec) { s.Kind = "vm" }, "kind", "use container"},
+		"kind unknown":        {func(s *v1.JobSpec) { s.Kind = "vm" }, "kind", "use container or batch"},
+		"batch, no command":   {func(s *v1.JobSpec) { s.Kind, s.Command = "batch", nil }, "command", "is missing"},
+		"batch, a mount": {func(s *v1.JobSpec) {
+			s.Kind, s.Command, s.Mounts = "batch", []string{"a"}, []v1.Mount{{Source: "/data"}}
+		}, "mounts", "the machine's own files"},
+		"batch, a terminal":   {func(s *v1.JobSpec) { s.Kind, s.Command, s.TTY = "batch", []string{"a"}, true }, "stdin", "neither an input nor a terminal"},
+		"batch, a bad image":  {func(s *v1.JobSpec) { s.Kind, s.Command, s.Image = "batch", []string{"a"}, "--x" }, "image", "isn't an image"},
 		"pull unknown":        {func(s *v1.JobSpec) { s.Pull = "sometimes" }, "pull", "missing, always or never"},
 		"name newline":        {func(s *v1.JobSpec) { s.Name = "a\nb" }, "name", "one line"},
 		"name escape":         {func(s *v1.JobSpec) { s.Name = "\x1b[2J" }, "name", "one line"},

@@ -8,8 +8,15 @@ import (
 // Kind of a job.
 type Kind string
 
-// KindContainer runs an image. Batch, workspace and service follow.
-const KindContainer Kind = "container"
+// The kinds. Workspace and service follow.
+const (
+	KindContainer Kind = "container" // its primary is a container
+	KindBatch     Kind = "batch"     // its primary is a program on the machine itself
+)
+
+// Host reports whether the primary is a program on the machine itself. The image is then
+// what those of its steps run in that are containers and name none.
+func (s Spec) Host() bool { return s.Kind == KindBatch }
 
 // Spec is a validated job specification in integers. Build it with Parse.
 type Spec struct {
@@ -18,7 +25,7 @@ type Spec struct {
 	Account   string   `json:"account,omitempty"`
 	Partition string   `json:"partition,omitempty"`
 	QoS       string   `json:"qos,omitempty"`
-	Image     string   `json:"image"`
+	Image     string   `json:"image"`             // a batch job may have none
 	Command   []string `json:"command,omitempty"` // in place of the image's entry point and command
 	Args      []string `json:"args,omitempty"`    // of the entry point, whichever it is
 	Streams

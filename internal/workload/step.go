@@ -52,6 +52,7 @@ const MaxSteps = 1000
 // what it names no amount of, it shares with the primary and with the others.
 type StepSpec struct {
 	Name    string   `json:"name,omitempty"`
+	Host    bool     `json:"host,omitempty"` // on the machine itself, in no container
 	Image   string   `json:"image"`
 	Command []string `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
@@ -118,6 +119,9 @@ func (s *Step) End(at int64, outcome codes.Outcome, exit int32, message string) 
 
 // Within is the spec with what it leaves to its job: the image, and a name after that.
 func (s StepSpec) Within(j Spec) StepSpec {
+	if s.Host {
+		return s
+	}
 	s.Image = cmp.Or(s.Image, j.Image)
 	s.Name = cmp.Or(s.Name, nameOf(Spec{Image: s.Image}))
 	return s

@@ -76,6 +76,8 @@ type Site struct {
 	UserJobs   int64       // submitted jobs of a user who has no limit of his own; 0: any number
 	NeedUID    bool        // programs run as Unix users: one without a uid can't submit
 	Mixed      bool        // a job's devices may be of several models
+
+	HostPrograms bool // programs may run on the machine itself
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -286,7 +288,7 @@ func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
-		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed,
+		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {
 				standings = w.Shares.Standings(&w.Tenancy, w.Site.Weights.HalfLife, now)

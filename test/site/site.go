@@ -121,9 +121,9 @@ func (s *Site) furnish() error {
 func (s *Site) yaml() string {
 	text := fmt.Sprintf("listen: {socket: %s, http: %q}\n", s.Socket(), s.http)
 	if s.cfg.Sim {
-		text += "engine: {kind: sim, node_name: gpu1}\n"
+		text += "engine: {kind: sim, node_name: gpu1, host: {programs: true}}\n"
 	} else {
-		text += fmt.Sprintf("engine: {runtime_dir: %s, node_name: gpu1, reserve: {mem: 1G}, bridge: %s, cgroup_parent: croft-%s}\n",
+		text += fmt.Sprintf("engine: {runtime_dir: %s, node_name: gpu1, reserve: {mem: 1G}, host: {programs: true}, bridge: %s, cgroup_parent: croft-%s}\n",
 			s.source.runtime, s.Bridge(), s.cfg.Name)
 	}
 	return text + "devices: {simulated: {count: 4, model: sim}, memory: {sim: 16G}}\n" + s.cfg.Extra

@@ -21,6 +21,7 @@ const (
 	UserExpired       Reason = "USER_EXPIRED"
 	UserUnbound       Reason = "USER_UNBOUND"
 	MountNotAllowed   Reason = "MOUNT_NOT_ALLOWED"
+	HostDenied        Reason = "HOST_NOT_ALLOWED"    // programs on the machine itself
 	NetworkNotAllowed Reason = "NETWORK_NOT_ALLOWED" // the site keeps jobs out of the machine's network
 	PortNotAllowed    Reason = "PORT_NOT_ALLOWED"
 	WallOverPartition Reason = "TIME_OVER_PARTITION"

@@ -111,13 +111,19 @@ func (s *Store) keyFor(ref, pull string, user id.User, by asker) key {
 }
 
 // Have returns the digest of j's image if it is known to be there. If it isn't,
-// it begins to look for it, and to fetch it.
+// it begins to look for it, and to fetch it. A program on the machine needs none.
 func (s *Store) Have(ctx context.Context, j *workload.Job) (digest string, ok bool) {
+	if j.Spec.Host() {
+		return "", true
+	}
 	return s.have(ctx, s.keyOf(j), asker{job: j.Whole()})
 }
 
 // HaveStep is Have for a further step of a job.
 func (s *Store) HaveStep(ctx context.Context, step *workload.Step) (digest string, ok bool) {
+	if step.Spec.Host {
+		return "", true
+	}
 	k, by := s.keyOfStep(step)
 	return s.have(ctx, k, by)
 }
@@ -193,6 +199,9 @@ func (s *Store) begin(ctx context.Context, k key, e *entry) {
 // Still asks the engine whether an image that Have returned is still there; if it
 // was collected in between, it is forgotten, so that it is fetched again.
 func (s *Store) Still(ctx context.Context, j *workload.Job) bool {
+	if j.Spec.Host() {
+		return true
+	}
 	_, ok, err := s.cfg.Engine.Image(ctx, j.Spec.Image)
 	if err == nil && !ok {
 		s.mu.Lock()

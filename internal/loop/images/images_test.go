@@ -204,6 +204,24 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// Programs on the machine wait for no image.
+func TestNoneNeeded(t *testing.T) {
+	inBench(t, func(b *bench) {
+		spec := looptest.Spec()
+		spec.Kind, spec.Image, spec.Pull = workload.KindBatch, "far:1", "always"
+		j := b.port.Job(b.port.Submit(t, spec))
+		if digest, ok := b.store.Have(t.Context(), j); digest != "" || !ok || !b.store.Still(t.Context(), j) {
+			t.Errorf("a batch job's image is %q, %v", digest, ok)
+		}
+		if digest, ok := b.store.HaveStep(t.Context(), &workload.Step{Spec: workload.StepSpec{Host: true}}); digest != "" || !ok {
+			t.Errorf("a host step's image is %q, %v", digest, ok)
+		}
+		if pass(time.Minute); len(b.engine.pulls) != 0 {
+			t.Errorf("pulled %v", b.engine.pulls)
+		}
+	})
+}
+
 // One job's "never" fails no other's wait for the same image.
 func TestNeverFailsNobodyElse(t *testing.T) {
 	inBench(t, func(b *bench) {

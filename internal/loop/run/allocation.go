@@ -26,7 +26,8 @@ type People interface {
 type Site struct {
 	HTTPProxy, HTTPSProxy, NoProxy string
 	CAFile                         string         // host path of the site's own authority; empty: none
-	Mounts                         []engine.Mount // what every job is given
+	Mounts                         []engine.Mount // what every container is given
+	Socket                         string         // host path of the server's; empty: none
 }
 
 // caFile is where a job finds the site's certificate authority.
@@ -44,6 +45,28 @@ func (s Site) apply(c *engine.Container) {
 		c.Mounts = append(c.Mounts, engine.Mount{Source: s.CAFile, Target: caFile, ReadOnly: true, Site: true})
 		c.Env["CROFT_CA_FILE"], c.Env["NODE_EXTRA_CA_CERTS"] = caFile, caFile
 	}
+	if c.Host {
+		s.applyHost(c)
+	}
+}
+
+// applyHost tells a program on the machine where there is what containers are given by
+// mounts, and where to ask the server.
+func (s Site) applyHost(c *engine.Container) {
+	for _, m := range c.Mounts {
+		if len(c.Command) > 0 && c.Command[0] == m.Target {
+			c.Command = append([]string{m.Source}, c.Command[1:]...)
+		}
+		for name, v := range c.Env {
+			if v == m.Target {
+				c.Env[name] = m.Source
+			}
+		}
+	}
+	c.Mounts = nil
+	if s.Socket != "" {
+		c.Env["CROFT_SOCKET"] = s.Socket
+	}
 }
 
 // allocation is what the engine is given for a job's current attempt.
@@ -52,7 +75,7 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 	if err != nil {
 		return a, err
 	}
-	a.Container = engine.Container{Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
+	a.Container = engine.Container{Host: j.Spec.Host(), Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
 	stream(&a.Container, j.Spec.Streams)
 	r.fill(w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
 	return a, nil
@@ -65,7 +88,7 @@ func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload
 		return a, engine.Step{}, err
 	}
 	out := engine.Step{
-		N: int(s.N), Container: engine.Container{Image: s.Spec.Image, ImageID: s.Image, Command: s.Spec.Command, Args: s.Spec.Args, Workdir: s.Spec.Workdir},
+		N: int(s.N), Container: engine.Container{Host: s.Spec.Host, Image: s.Spec.Image, ImageID: s.Image, Command: s.Spec.Command, Args: s.Spec.Args, Workdir: s.Spec.Workdir},
 		CPU: cmp.Or(s.Spec.CPU, a.CPU), Memory: cmp.Or(s.Spec.Mem, a.Memory),
 	}
 	stream(&out.Container, s.Spec.Streams)

@@ -46,8 +46,11 @@ func environment(j *workload.Job, a engine.Allocation, s engine.Step) map[string
 		env["CROFT_GPU"] = quantity.FormatDevices(n)
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(uuids, ",")
 	}
+	if s.Host && len(uuids) == 0 {
+		env["CUDA_VISIBLE_DEVICES"] = "" // it could see them, and open none
+	}
 	maps.Copy(env, ofCrane(j, a, s))
-	maps.Copy(env, rendezvous(j, len(s.Devices)))
+	maps.Copy(env, rendezvous(j, len(s.Devices), s.Host || j.Spec.Pod.HostNetwork))
 	return env
 }
 
@@ -55,9 +58,9 @@ func environment(j *workload.Job, a engine.Allocation, s engine.Step) map[string
 // PyTorch's launchers gave these variables. Which process it is, is told where that is
 // certain: with several devices it's for a launcher in the job, and a library that finds
 // half of what a launcher sets waits for processes that nobody starts.
-func rendezvous(j *workload.Job, devices int) map[string]string {
+func rendezvous(j *workload.Job, devices int, onMachine bool) map[string]string {
 	port := int64(meetingPort)
-	if j.Spec.Pod.HostNetwork {
+	if onMachine {
 		port += int64(j.ID) % meetingPorts // others are in the same network
 	}
 	env := map[string]string{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.FormatInt(port, 10)}

@@ -12,6 +12,7 @@ func TestEnvironment(t *testing.T) {
 	gpu := func(uuid string) engine.Device { return engine.Device{UUID: uuid, Name: uuid, Memory: 1} }
 	for name, tc := range map[string]struct {
 		pod     workload.Pod
+		host    bool
 		devices []engine.Device // of the step, of the job's two
 		cpu     int64
 		want    map[string]string // "-": isn't set
@@ -28,6 +29,7 @@ func TestEnvironment(t *testing.T) {
 		},
 		"none":                {cpu: 8000, want: map[string]string{"RANK": "0", "WORLD_SIZE": "1", "CRANE_GPUS": "0", "CUDA_VISIBLE_DEVICES": "-"}},
 		"several devices":     {devices: []engine.Device{gpu("a"), gpu("b")}, cpu: 8000, want: map[string]string{"MASTER_PORT": "29500", "RANK": "-", "LOCAL_RANK": "-", "WORLD_SIZE": "-", "CRANE_GPUS": "2"}},
+		"on the host":         {host: true, cpu: 8000, want: map[string]string{"MASTER_PORT": "29618", "CUDA_VISIBLE_DEVICES": ""}},
 		"the machine's ports": {pod: workload.Pod{HostNetwork: true}, cpu: 8000, want: map[string]string{"MASTER_PORT": "29618"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,12 +37,24 @@ func TestEnvironment(t *testing.T) {
 				Name: "train", Partition: "main", QoS: "normal", CPU: 7500, Mem: 2 << 30, Time: (26*3600 + 65) * 1e9, Pod: tc.pod,
 			}}
 			a := engine.Allocation{N: 1, Node: "gpu1", Account: "nlp", CPU: 7500, Memory: 2 << 30, Devices: []engine.Device{gpu("a"), gpu("b")}}
-			got := environment(j, a, engine.Step{N: 2, CPU: tc.cpu, Memory: 1 << 30, Devices: tc.devices})
+			got := environment(j, a, engine.Step{N: 2, Container: engine.Container{Host: tc.host}, CPU: tc.cpu, Memory: 1 << 30, Devices: tc.devices})
 			for k, want := range tc.want {
 				if v, ok := got[k]; ok != (want != "-") || ok && v != want {
 					t.Errorf("%s is %q, want %q", k, v, want)
 				}
 			}
 		})
+	}
+}
+
+// What containers are given by mounts a program on the machine is told where it is there.
+func TestSiteOnTheHost(t *testing.T) {
+	site := Site{CAFile: "/srv/ca.pem", Socket: "/run/croft.sock", HTTPProxy: "http://proxy"}
+	for host, want := range map[bool]string{false: caFile, true: "/srv/ca.pem"} {
+		c := engine.Container{Host: host, Env: map[string]string{}}
+		site.apply(&c)
+		if c.Env["CROFT_CA_FILE"] != want || c.Env["NODE_EXTRA_CA_CERTS"] != want || c.Env["http_proxy"] != "http://proxy" || len(c.Mounts) == 0 != host {
+			t.Errorf("on the host %v: %+v", host, c)
+		}
 	}
 }

@@ -127,7 +127,7 @@ func inBench(t *testing.T, f func(b *bench)) {
 func (b *bench) boot() {
 	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
 	b.runner = run.New(run.Config{
-		Site: run.Site{Mounts: []engine.Mount{siteMount}},
+		Site: run.Site{Mounts: []engine.Mount{siteMount}, Socket: "/run/croft.sock"},
 		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

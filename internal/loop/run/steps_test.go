@@ -102,6 +102,32 @@ func TestStepsAreRun(t *testing.T) {
 	})
 }
 
+// A program on the machine is told the machine's own paths, and has no mounts.
+func TestHostPrograms(t *testing.T) {
+	inBench(t, func(b *bench) {
+		spec := looptest.Spec()
+		spec.Kind, spec.Image, spec.Command = workload.KindBatch, "", []string{siteMount.Target, "forever"}
+		k := b.begin(spec)
+		b.port.Do(t, command.StepAdd{Job: k, Spec: workload.StepSpec{Host: true, Command: []string{"sim", "forever"}, Env: map[string]string{"X": siteMount.Target}}})
+		b.pass(time.Second)
+		b.port.Do(t, command.StepAdd{Job: k, Spec: workload.StepSpec{Image: "train:1", Command: []string{"sim", "forever"}}})
+		b.pass(time.Second)
+		_, starts, _, _, _ := b.engine.asked()
+		b.engine.mu.Lock()
+		defer b.engine.mu.Unlock()
+		a, host, container := starts[0], b.engine.steps[0], b.engine.steps[1]
+		if !a.Host || a.Command[0] != siteMount.Source || len(a.Mounts) != 0 || a.Env["CROFT_SOCKET"] != "/run/croft.sock" {
+			t.Errorf("the primary is %+v", a.Container)
+		}
+		if !host.Host || len(host.Mounts) != 0 || host.Env["CROFT_SOCKET"] == "" || host.Env["X"] != siteMount.Target {
+			t.Errorf("the host step is %+v", host.Container)
+		}
+		if container.Host || len(container.Mounts) != 1 || container.Env["CROFT_SOCKET"] != "" {
+			t.Errorf("the container is %+v", container.Container)
+		}
+	})
+}
+
 // A step waits for its image and for what others have, whoever came first; one that can't
 // be started ends.
 func TestStepsWait(t *testing.T) {
