@@ -36,6 +36,9 @@ type LogFrame struct {
 	Stream byte
 	At     time.Time
 	Data   []byte // valid until the next frame is read
+	// More says that another frame has come already: whoever writes them may keep this
+	// one back until then.
+	More bool
 }
 
 // LogReader reads the frames of an application/vnd.croft.log stream.
@@ -83,7 +86,17 @@ func (l *LogReader) Next() (LogFrame, error) {
 	if f.Stream == LogError {
 		return LogFrame{}, problemOfFrame(f.Data)
 	}
+	f.More = l.more()
 	return f, nil
+}
+
+// more reports whether another piece of output has come as a whole.
+func (l *LogReader) more() bool {
+	if l.r.Buffered() < logHeader {
+		return false
+	}
+	head, err := l.r.Peek(logHeader)
+	return err == nil && (head[0] == Stdout || head[0] == Stderr) && l.r.Buffered()-logHeader >= int(binary.BigEndian.Uint32(head[9:]))
 }
 
 // read fills data with n bytes. It believes in a length only as far as bytes

@@ -168,7 +168,7 @@ func (s *stamped) write(f v1.LogFrame) error {
 		out = append(out, line...)
 		s.midway[f.Stream] = line[len(line)-1] != '\n'
 	}
-	return s.a.writeFrame(v1.LogFrame{Stream: f.Stream, At: f.At, Data: out})
+	return s.a.writeFrame(v1.LogFrame{Stream: f.Stream, At: f.At, Data: out, More: f.More})
 }
 
 func (a *app) cconExecCmd() *cobra.Command {

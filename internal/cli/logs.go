@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -85,12 +86,53 @@ func (a *app) printLog(ctx context.Context, c *v1.Client, id string, q v1.LogQue
 	}
 }
 
-func (a *app) writeFrame(f v1.LogFrame) error {
-	w := a.env.Stdout
-	if f.Stream == v1.Stderr {
-		w = a.env.Stderr
+// writeFrame writes a piece of output.
+func (a *app) writeFrame(f v1.LogFrame) error { return a.kept.write(a.env, f) }
+
+// keptOutput writes pieces of output that have come together at once. In between it keeps
+// those of one stream.
+type keptOutput struct {
+	mu     sync.Mutex // whoever leaves doesn't wait for whoever follows
+	stream byte
+	data   []byte
+}
+
+// maxKept is how much output is written at once, in bytes.
+const maxKept = 64 << 10
+
+func (k *keptOutput) write(env Env, f v1.LogFrame) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stream != f.Stream {
+		if err := k.flush(env); err != nil {
+			return err
+		}
+		k.stream = f.Stream
 	}
-	_, err := w.Write(f.Data)
+	k.data = append(k.data, f.Data...)
+	if f.More && len(k.data) < maxKept {
+		return nil
+	}
+	return k.flush(env)
+}
+
+// rest writes what is kept.
+func (k *keptOutput) rest(env Env) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.flush(env)
+}
+
+func (k *keptOutput) flush(env Env) error {
+	if len(k.data) == 0 {
+		return nil
+	}
+	w := env.Stdout
+	if k.stream == v1.Stderr {
+		w = env.Stderr
+	}
+	_, err := w.Write(k.data)
+	k.data = k.data[:0]
 	return err
 }
 

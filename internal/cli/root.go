@@ -33,6 +33,9 @@ func (a *app) main() int {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	cmd, err := root.ExecuteContextC(context.Background())
+	if werr := a.kept.rest(a.env); err == nil {
+		err = werr
+	}
 	if a.api != nil {
 		a.api.Close()
 	}
@@ -58,6 +61,7 @@ type app struct {
 	server string
 	output string
 	api    *v1.Client
+	kept   keptOutput
 	// running is set when a command's own code starts: errors before it are
 	// mistakes in the use of the command line.
 	running bool

@@ -331,6 +331,9 @@ const (
 // during the call.
 type LogWriter interface {
 	WriteLog(at time.Time, stream Stream, data []byte) error
+	// Flush is called when there is no more to be written for now: what a writer has
+	// kept back is due. With Follow no reader waits for long before it.
+	Flush() error
 }
 
 // LogOptions select a part of a log.

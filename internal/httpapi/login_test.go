@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -333,7 +334,7 @@ func TestNothingOutlivesItsRight(t *testing.T) {
 			ended := make(chan struct{})
 			h.engine.logs = func(ctx context.Context, _ engine.StepID, _ engine.LogOptions, w engine.LogWriter) error {
 				defer close(ended)
-				if err := w.WriteLog(time.Unix(1, 0), engine.Stdout, []byte("begun")); err != nil {
+				if err := errors.Join(w.WriteLog(time.Unix(1, 0), engine.Stdout, []byte("begun")), w.Flush()); err != nil {
 					return err
 				}
 				<-ctx.Done()

@@ -87,12 +87,12 @@ func (c *call) logs() error {
 	defer stop()
 	s := &logStream{call: c, name: name, req: req, out: &frames{w: c.w, follow: req.Follow}}
 	if err := s.run(ctx, j); err != nil {
-		if !s.out.begun {
+		if !s.out.has() {
 			return err
 		}
 		return s.out.fail(c.problem(c.r, c.w.Header().Get(requestID), err))
 	}
-	return s.out.begin()
+	return s.out.finish()
 }
 
 // logStream writes the log of a job's attempts, one after the other.
@@ -151,6 +151,9 @@ func (s *logStream) await(ctx context.Context, n int32) (j *workload.Job, there 
 
 func (s *logStream) one(ctx context.Context, j *workload.Job, n int32) error {
 	err := s.Engine.Logs(ctx, s.engineStep(j.ID, n, workload.PrimaryStep), s.req.LogOptions, s.out)
+	if err == nil {
+		err = s.out.Flush()
+	}
 	var gone *engine.NotFoundError
 	switch {
 	case err == nil:
@@ -179,14 +182,17 @@ func ran(j *workload.Job, n int32) bool {
 	return false
 }
 
+// pieceSize is how much of a log is kept back for more to come, in bytes.
+const pieceSize = 32 << 10
+
 // frames writes a log in its wire form.
 type frames struct {
 	w      http.ResponseWriter
-	follow bool // each frame is sent at once
+	follow bool // what there is doesn't wait in the server for more
 
 	mu    sync.Mutex
 	begun bool
-	buf   []byte
+	buf   []byte // frames that aren't written yet
 }
 
 var _ engine.LogWriter = (*frames)(nil)
@@ -195,22 +201,50 @@ var _ engine.LogWriter = (*frames)(nil)
 func (f *frames) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.beginLocked()
-}
-
-func (f *frames) beginLocked() error {
 	if f.begun {
 		return nil
 	}
-	f.begun = true
-	f.w.Header().Set("Content-Type", logType)
-	f.w.WriteHeader(http.StatusOK)
-	return f.flush()
+	return f.send()
 }
 
-func (f *frames) flush() error {
-	if !f.follow {
+// Flush implements engine.LogWriter.
+func (f *frames) Flush() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.buf) == 0 {
 		return nil
+	}
+	return f.send()
+}
+
+// has reports whether there is anything of a log, sent or not.
+func (f *frames) has() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun || len(f.buf) > 0
+}
+
+// finish sends what is left, and the head of the answer if there was nothing.
+func (f *frames) finish() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun && len(f.buf) == 0 {
+		return nil
+	}
+	return f.send()
+}
+
+// send writes what was kept back, after the head of the answer. f.mu is held.
+func (f *frames) send() error {
+	if !f.begun {
+		f.begun = true
+		f.w.Header().Set("Content-Type", logType)
+		f.w.WriteHeader(http.StatusOK)
+	}
+	_, err := f.w.Write(f.buf)
+	f.buf = f.buf[:0]
+	if err != nil || !f.follow {
+		return err
 	}
 	return http.NewResponseController(f.w).Flush()
 }
@@ -221,20 +255,13 @@ func (f *frames) WriteLog(at time.Time, stream engine.Stream, data []byte) error
 	if stream == engine.Stderr {
 		n = v1.Stderr
 	}
-	return f.write(v1.LogFrame{Stream: n, At: at, Data: data})
-}
-
-func (f *frames) write(frame v1.LogFrame) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.beginLocked(); err != nil {
-		return err
+	f.buf = v1.AppendLogFrame(f.buf, v1.LogFrame{Stream: n, At: at, Data: data})
+	if len(f.buf) < pieceSize {
+		return nil
 	}
-	f.buf = v1.AppendLogFrame(f.buf[:0], frame)
-	if _, err := f.w.Write(f.buf); err != nil {
-		return err
-	}
-	return f.flush()
+	return f.send()
 }
 
 // fail ends a log that has begun with what went wrong.
@@ -243,6 +270,9 @@ func (f *frames) fail(p *v1.Problem) error {
 	if err != nil {
 		return nil // a problem always marshals; the status is sent already
 	}
-	_ = f.write(v1.LogFrame{Stream: v1.LogError, At: time.Unix(0, 0), Data: b}) // a reader that went away
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.buf = v1.AppendLogFrame(f.buf, v1.LogFrame{Stream: v1.LogError, At: time.Unix(0, 0), Data: b})
+	_ = f.send() // a reader that went away
 	return nil
 }

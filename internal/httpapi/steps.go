@@ -174,12 +174,12 @@ func (c *call) stepLogs(req logRequest, n int32) error {
 	defer stop()
 	out := &frames{w: c.w, follow: req.Follow}
 	if err := c.followStep(ctx, req, j, s, out); err != nil {
-		if !out.begun {
+		if !out.has() {
 			return err
 		}
 		return out.fail(c.problem(c.r, c.w.Header().Get(requestID), err))
 	}
-	return out.begin()
+	return out.finish()
 }
 
 func (c *call) followStep(ctx context.Context, req logRequest, j *workload.Job, s *workload.Step, out *frames) error {

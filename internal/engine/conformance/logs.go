@@ -106,6 +106,8 @@ func logUnknown(w *world) {
 // failingWriter fails at once.
 type failingWriter struct{ err error }
 
+func (failingWriter) Flush() error { return nil }
+
 func (f failingWriter) WriteLog(time.Time, engine.Stream, []byte) error { return f.err }
 
 func logWriterFails(w *world) {

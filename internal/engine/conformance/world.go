@@ -251,6 +251,8 @@ type recorder struct {
 }
 
 // WriteLog implements engine.LogWriter.
+func (*recorder) Flush() error { return nil }
+
 func (r *recorder) WriteLog(at time.Time, stream engine.Stream, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

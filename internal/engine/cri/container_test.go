@@ -59,6 +59,8 @@ func (e *testEngine) status(id engine.StepID) engine.Status {
 
 type logBuffers struct{ out, err bytes.Buffer }
 
+func (*logBuffers) Flush() error { return nil }
+
 func (b *logBuffers) WriteLog(_ time.Time, stream engine.Stream, data []byte) error {
 	if stream == engine.Stderr {
 		b.err.Write(data)

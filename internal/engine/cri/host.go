@@ -337,6 +337,9 @@ func (e *Engine) attachHost(ctx context.Context, id engine.StepID, h hostStep, r
 // attachedLog is the writers of an attach as a log's.
 type attachedLog engine.AttachRequest
 
+// Flush implements engine.LogWriter: nothing is kept back.
+func (attachedLog) Flush() error { return nil }
+
 // WriteLog implements engine.LogWriter.
 func (l attachedLog) WriteLog(_ time.Time, stream engine.Stream, data []byte) error {
 	w := l.Stdout

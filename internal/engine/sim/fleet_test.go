@@ -240,7 +240,7 @@ func TestFollowersNoticeAnOutage(t *testing.T) {
 		b.begin("a", "forever")
 		errs := make(chan error, 2)
 		go func() {
-			errs <- b.Logs(t.Context(), engine.AttemptID("a").Primary(), engine.LogOptions{Follow: true}, nil)
+			errs <- b.Logs(t.Context(), engine.AttemptID("a").Primary(), engine.LogOptions{Follow: true}, new(lines))
 		}()
 		go func() {
 			_, err := b.Exec(t.Context(), engine.AttemptID("a").Primary(), engine.ExecRequest{Command: []string{"sleep", "60"}})
@@ -258,6 +258,8 @@ func TestFollowersNoticeAnOutage(t *testing.T) {
 
 // lines collects the lines of a log.
 type lines []string
+
+func (*lines) Flush() error { return nil }
 
 func (l *lines) WriteLog(_ time.Time, _ engine.Stream, data []byte) error {
 	*l = append(*l, string(data))

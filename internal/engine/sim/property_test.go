@@ -279,6 +279,8 @@ func (m *machine) checkOneRun(t *rapid.T, s engine.Status) {
 // counter counts "begun" lines.
 type counter int
 
+func (*counter) Flush() error { return nil }
+
 func (c *counter) WriteLog(_ time.Time, _ engine.Stream, data []byte) error {
 	if string(data) == "begun\n" {
 		*c++

@@ -42,8 +42,8 @@ func (c *conn) Logs(ctx context.Context, id engine.StepID, opts engine.LogOption
 				return err
 			}
 		}
-		if !opts.Follow || ended {
-			return nil
+		if err := w.Flush(); err != nil || !opts.Follow || ended {
+			return err
 		}
 		if err := c.await(ctx, changed); err != nil {
 			return err

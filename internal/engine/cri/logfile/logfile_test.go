@@ -27,6 +27,8 @@ type collector struct {
 	got chan string
 }
 
+func (*collector) Flush() error { return nil }
+
 func (c *collector) WriteLog(_ time.Time, stream engine.Stream, data []byte) error {
 	if stream == engine.Stderr {
 		c.WriteString("E:")

@@ -43,7 +43,10 @@ func Read(ctx context.Context, path string, opts engine.LogOptions, ended Ended,
 		return err
 	}
 	if !opts.Follow {
-		return r.readAll(ctx)
+		if err := r.readAll(ctx); err != nil {
+			return err
+		}
+		return r.w.Flush()
 	}
 	return r.follow(ctx, ended)
 }
@@ -116,7 +119,14 @@ func (r *reader) follow(ctx context.Context, ended Ended) error {
 			return err
 		}
 		if last {
-			return r.flush()
+			return errors.Join(r.flush(), r.w.Flush())
+		}
+		if err := r.w.Flush(); err != nil {
+			return err
+		}
+		// Where lines come one by one, this is what makes a few of them a piece.
+		if err := pause(ctx, rest); err != nil {
+			return err
 		}
 		timer.Reset(r.pause(wake))
 		select {
@@ -159,9 +169,14 @@ func (r *reader) finish(ctx context.Context) error {
 	return r.drain(ctx)
 }
 
+// rest is the time between two looks at a file that grows.
+const rest = 2 * time.Millisecond
+
 // settle gives the runtime time for its last writes.
-func (r *reader) settle(ctx context.Context) error {
-	t := time.NewTimer(poll)
+func (r *reader) settle(ctx context.Context) error { return pause(ctx, poll) }
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
