@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,9 +22,7 @@ func start(ctx context.Context, s settings) error {
 	for _, args := range [][]string{{"--version"}, {"ls"}} {
 		var took []time.Duration
 		for range 2 * s.runs {
-			cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "croft"), args...)
-			cmd.Env = append(os.Environ(), "CROFT_SOCKET="+filepath.Join(v.data(), "croft.sock"))
-			d, err := timed(cmd)
+			d, err := timed(v.croft(ctx, args...))
 			if err != nil {
 				return err
 			}
@@ -54,34 +52,15 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	var ours, theirs []time.Duration
-	for i := range s.runs + 1 {
-		a, err := timed(v.croftRun(ctx))
-		if err != nil {
-			return err
-		}
-		b, err := peer.run(ctx, i)
-		if err != nil {
-			return err
-		}
-		if i > 0 { // the first is the warm-up
-			ours, theirs = append(ours, a), append(theirs, b)
-		}
-	}
-	var ratios []time.Duration
-	for i := range ours {
-		ratios = append(ratios, ours[i]*1000/theirs[i])
-	}
-	row("croft run tiny:1 /bin/true, submission to exit seen, median", ms(quantile(ours, 500)), "")
-	row("crictl run and inspect of the same, median", ms(quantile(theirs, 500)), "")
-	row("croft run / crictl, median of the pairs", fmt.Sprintf("%.2f×", float64(quantile(ratios, 500))/1000), "1.2×")
-	return nil
-}
-
-func (v *server) croftRun(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(v.s.bin, "croft"), "run", "-q", "-c", "0.5", "--mem", "64M", "-t", "5m", "tiny:1", "/bin/true")
-	cmd.Env = append(os.Environ(), "CROFT_SOCKET="+filepath.Join(v.data(), "croft.sock"))
-	return cmd
+	i := 0
+	return compare("croft run tiny:1 /bin/true, submission to exit seen", "crictl run and inspect of the same", "1.2×", s.runs,
+		func() (time.Duration, error) {
+			return timed(v.croft(ctx, "run", "-q", "-c", "0.5", "--mem", "64M", "-t", "5m", "tiny:1", "/bin/true"))
+		},
+		func() (time.Duration, error) {
+			i++
+			return peer.run(ctx, i)
+		})
 }
 
 func timed(cmd *exec.Cmd) (time.Duration, error) {
@@ -125,33 +104,27 @@ func (c *crictl) run(ctx context.Context, i int) (time.Duration, error) {
 		"linux": map[string]any{"resources": map[string]any{"memory_limit_in_bytes": 64 << 20}},
 	}
 	podFile, boxFile := filepath.Join(c.dir, "pod.json"), filepath.Join(c.dir, "box.json")
-	for name, v := range map[string]any{podFile: pod, boxFile: box} {
-		text, err := json.Marshal(v)
-		if err == nil {
-			err = os.WriteFile(name, text, 0o600)
-		}
-		if err != nil {
-			return 0, err
-		}
+	if err := errors.Join(writeJSON(podFile, pod), writeJSON(boxFile, box)); err != nil {
+		return 0, err
 	}
 	begun := time.Now()
-	id, err := c.call(ctx, "run", "--no-pull", boxFile, podFile)
+	id, err := c.line(ctx, "run", "--no-pull", boxFile, podFile)
 	if err != nil {
 		return 0, err
 	}
 	for ctx.Err() == nil {
-		state, err := c.call(ctx, "inspect", "-o", "go-template", "--template", "{{.status.state}}", strings.TrimSpace(id))
+		state, err := c.line(ctx, "inspect", "-o", "go-template", "--template", "{{.status.state}}", id)
 		if err != nil {
 			return 0, err
 		}
-		if strings.TrimSpace(state) == "CONTAINER_EXITED" {
+		if state == "CONTAINER_EXITED" {
 			break
 		}
 	}
 	took := time.Since(begun)
-	pods, err := c.call(ctx, "pods", "-q", "--name", fmt.Sprintf("peer-%d", i))
+	pods, err := c.line(ctx, "pods", "-q", "--name", fmt.Sprintf("peer-%d", i))
 	if err == nil {
-		_, err = c.call(ctx, "rmp", "-f", strings.TrimSpace(pods))
+		_, err = c.call(ctx, "rmp", "-f", pods)
 	}
 	return took, err
 }
