@@ -29,6 +29,7 @@ type View struct {
 	Placement *placement.State
 
 	Network    Network
+	Userns     workload.Userns
 	MountRoots []string // host paths below which binds are allowed; "~/" is the user's home
 	PlanDepth  int
 	Weights    Weights

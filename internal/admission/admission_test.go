@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -297,6 +298,46 @@ func TestNetwork(t *testing.T) {
 				if r := out.Fault.Reasons[0]; r.Code != tc.code || r.Field != tc.field || r.Message != tc.message || !r.Never {
 					t.Errorf("%+v", r)
 				}
+			}
+		})
+	}
+}
+
+// Whether containers have fake root is settled when a job is accepted; without it they
+// run as nobody else than the user.
+func TestIdentityOfContainers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		site workload.Userns
+		pod  workload.Pod
+		want workload.Pod
+		bad  string
+	}{
+		"not said":                  {workload.UsernsOff, workload.Pod{}, workload.Pod{}, ""},
+		"as the site has it":        {workload.UsernsAuto, workload.Pod{}, workload.Pod{Userns: workload.UsernsAuto}, ""},
+		"otherwise than the site":   {workload.UsernsOn, workload.Pod{Userns: workload.UsernsOff}, workload.Pod{Userns: workload.UsernsOff}, ""},
+		"root by the site's choice": {workload.UsernsAuto, workload.Pod{User: "0"}, workload.Pod{Userns: workload.UsernsAuto, User: "0"}, ""},
+		"root":                      {workload.UsernsOff, workload.Pod{Userns: workload.UsernsOn, User: "0:0"}, workload.Pod{Userns: workload.UsernsOn, User: "0:0"}, ""},
+		"root without fake root":    {workload.UsernsOff, workload.Pod{User: "0:0"}, workload.Pod{}, "without fake root containers run as you, uid 5001"},
+		"root without, said":        {workload.UsernsOn, workload.Pod{Userns: workload.UsernsOff, User: "0"}, workload.Pod{}, "pod.user"},
+		"oneself":                   {workload.UsernsOff, workload.Pod{User: "5001:7"}, workload.Pod{User: "5001:7"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "off", 0)
+			uid := int64(5001)
+			l.must(t, command.UserPut{Name: "ada", UID: &uid})
+			v := l.w.View(l.now)
+			v.Userns = tc.site
+			spec := example()
+			spec.Pod = tc.pod
+			_, got, err := v.Resolve(l.ada(), spec)
+			if tc.bad != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.bad) {
+					t.Errorf("%v, want %q", err, tc.bad)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got.Pod); err != nil || diff != "" {
+				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
 		})
 	}

@@ -56,12 +56,25 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 	if s.QoS.MaxGrace > 0 && spec.Grace > s.QoS.MaxGrace {
 		spec.Grace = s.QoS.MaxGrace
 	}
+	v.identity(&s, &spec, &bad)
 	spec.Mixed = v.Mixed && spec.GPU > quantity.Device
 	raise := access.Target{Role: access.Owner, Within: v.Tenancy.Within(s.Account.ID, id.Account(p.Narrow.Account))}
 	if spec.Priority > 0 && !access.Authorize(p, access.JobRaise, raise) {
 		bad.Add("priority", "only an operator may raise a job's priority: give 0 or less")
 	}
 	return s, spec, bad.Err()
+}
+
+// identity settles whether a job's containers have a user namespace. Outside of one they
+// can only run as the user himself.
+func (v View) identity(s *Subject, spec *workload.Spec, bad *fault.Fields) {
+	pod := &spec.Pod
+	if pod.Userns == "" && v.Userns.Wanted() {
+		pod.Userns = v.Userns
+	}
+	if uid, _, ok := workload.ParseUser(pod.User); ok && !pod.Userns.Wanted() && s.User.UID >= 0 && uid != s.User.UID {
+		bad.Add("pod.user", "without fake root containers run as you, uid %d: leave it out, or ask for pod.userns on", s.User.UID)
+	}
 }
 
 // into looks up the reservation that a job is to run in, which says in which partition

@@ -66,6 +66,11 @@ func Run(ctx context.Context, o Options) error {
 
 // open makes the data directory, opens the store and loads the world.
 func (s *server) open(ctx context.Context) error {
+	if s.Config.Engine.Kind == config.EngineCRI {
+		if err := checkSubids(ctx, subidsOf(s.Config.Subids), subidFiles, s.machine, s.Log); err != nil {
+			return err
+		}
+	}
 	for _, d := range []string{"", "logs", "state", "cdi"} {
 		// others may pass through: a job's user owns what lies deeper
 		if err := os.MkdirAll(s.in(d), 0o711); err != nil {

@@ -19,13 +19,14 @@ import (
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/password"
+	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
 
 // siteOf is the configuration as the world holds it.
 func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
-		Instance: instance, MountRoots: c.Mounts, Network: admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}, PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
+		Instance: instance, MountRoots: c.Mounts, Network: admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}, Userns: workload.Userns(c.Defaults.Userns), PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs),
 		Zone:    zoneOf(c.TimeZone),
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,8 +18,6 @@ import (
 type containerFlags struct {
 	specFlags
 	entrypoint, pull string
-	userns           bool
-	user             string
 	detach           bool
 }
 
@@ -37,15 +34,14 @@ func (f *containerFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.Stdin, "interactive", "i", false, "give it an input, which comes from here or who attaches")
 	fs.BoolVarP(&f.TTY, "tty", "t", false, "give it a terminal")
 	fs.StringArrayVarP(&f.pod.Ports, "publish", "p", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
-	fs.StringVarP(&f.user, "user", "u", "", "")
-	fs.BoolVar(&f.userns, "userns", false, "")
+	f.usernsFlags(fs, "u")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
 	fs.String("cpus", "", "")
 	fs.String("memory", "", "")
 	fs.String("gpus", "", "")
-	hide(fs, "user", "userns", "cpus", "memory", "gpus")
+	hide(fs, "cpus", "memory", "gpus")
 }
 
 // dockerNames are other names by which people know flags.
@@ -58,9 +54,8 @@ func dockerNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // refused says of flags that can't be fulfilled what to do instead: to pass over them
 // would run another container than was meant.
-func (f *containerFlags) refused(a *app, cmd *cobra.Command) error {
+func (f *containerFlags) refused(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	own := strconv.Itoa(a.env.UID)
 	switch {
 	case given("cpus"):
 		return usage("--cpus: give -c before run, as in ccon -c 4 run")
@@ -68,10 +63,6 @@ func (f *containerFlags) refused(a *app, cmd *cobra.Command) error {
 		return usage("--memory: give --mem before run, as in ccon --mem 8G run")
 	case given("gpus"):
 		return usage("--gpus: give --gres before run, as in ccon --gres gpu:1 run")
-	case f.userns:
-		return usage("--userns: a container runs as you here, with your own ids")
-	case f.user != "" && f.user != own && !strings.HasPrefix(f.user, own+":"):
-		return usage("-u %s: a container runs as you here, uid %s", f.user, own)
 	}
 	return nil
 }
@@ -163,8 +154,11 @@ ctrl-p and then ctrl-q detach from it, and ccon attach comes back.`,
 					return err
 				}
 			}
-			if err := f.refused(a, cmd); err != nil {
+			if err := f.refused(cmd); err != nil {
 				return err
+			}
+			if job == "" && f.pod.Userns == "" {
+				f.pod.Userns = "auto"
 			}
 			spec, err := f.read(a, cmd, args)
 			if err != nil {
@@ -188,6 +182,7 @@ ctrl-p and then ctrl-q detach from it, and ccon attach comes back.`,
 	o.sizeFlags(cmd.Flags(), c, false)
 	a.completeFlag(cmd, "network", fixed("default", "host"))
 	a.completeFlag(cmd, "pid", fixed("private", "shared"))
+	a.completeFlag(cmd, "userns", fixed("on", "auto", "off"))
 	a.completeFlag(cmd, "pull-policy", fixed("Always", "IfNotPresent", "Never"))
 	return cmd
 }

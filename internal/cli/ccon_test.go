@@ -77,6 +77,8 @@ func TestCcon(t *testing.T) {
 		"attach-bad":       {line: "ccon attach 118.x"},
 		"attach-node":      {line: "ccon attach -n gpu2 118"},
 		"run-own-ids":      {line: "ccon run -d --userns=false -u 1001:100 --network default train:1"},
+		"run-root":         {line: "ccon run -d --userns -u 0:0 train:1"},
+		"run-userns-word":  {line: "ccon run -d --userns=maybe train:1"},
 		"run-unused":       {line: "ccon --mail-type END --comment hi run -d train:1"},
 		"run-none":         {line: "ccon run"},
 		"run-empty-entry":  {line: "ccon run --entrypoint= train:1"},

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -78,7 +79,10 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	a.completeFlag(cmd, "pid", fixed("private", "shared"))
 	fs.BoolVar(&f.host, "host", false, "on the machine itself: after -- comes the command")
+	f.usernsFlags(fs, "")
+	f.noUserns(cmd)
 	a.completeFlag(cmd, "network", fixed("default", "host"))
+	a.completeFlag(cmd, "userns", fixed("on", "auto", "off"))
 	fs.StringVarP(&f.file, "file", "f", "", "job `FILE` in YAML or JSON, - is standard input; flags override it")
 	fs.SetInterspersed(false)
 }
@@ -275,9 +279,9 @@ func (f *specFlags) readPod(spec *v1.JobSpec) {
 		pod = *spec.Pod
 	}
 	pod.Name, pod.Network = otherwise(f.pod.Name, pod.Name), otherwise(f.pod.Network, pod.Network)
-	pod.PID = otherwise(f.pod.PID, pod.PID)
+	pod.PID, pod.Userns, pod.User = otherwise(f.pod.PID, pod.PID), otherwise(f.pod.Userns, pod.Userns), otherwise(f.pod.User, pod.User)
 	pod.Ports, pod.DNS = append(pod.Ports, f.pod.Ports...), append(pod.DNS, f.pod.DNS...)
-	if spec.Pod != nil || pod.Name != "" || pod.Network != "" || pod.PID != "" || len(pod.Ports)+len(pod.DNS) > 0 {
+	if spec.Pod != nil || !reflect.ValueOf(pod).IsZero() {
 		spec.Pod = &pod
 	}
 }

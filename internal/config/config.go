@@ -49,6 +49,9 @@ type Config struct {
 	Mounts []string `yaml:"mounts"`
 	// What jobs may have of the machine's network.
 	Network Network `yaml:"network"`
+	// The ids that users have in their jobs' user namespaces (fake root). Croft manages
+	// them: nothing else on the machine may use them.
+	Subids Subids `yaml:"subids"`
 	// Logins by password, from where the socket isn't.
 	Login Login `yaml:"login"`
 	// Unix names of the platform's administrators. Root always is one.
@@ -96,6 +99,20 @@ type Network struct {
 	// IPv4 address of the machine at which they do. 0.0.0.0 is all: whoever reaches the
 	// machine then reaches the jobs.
 	Publish string `yaml:"publish"`
+}
+
+// Subids are ranges of ids of the machine, of equal size, one for each user: of the user
+// with the uid first from start on, of the next uid from start+size on, and so on.
+type Subids struct {
+	// First uid that has a range.
+	First ID `yaml:"first"`
+	// So many uids from there on have one each. Others have no fake root, and with 0
+	// nobody has.
+	Users int `yaml:"users"`
+	// First id of the first range.
+	Start ID `yaml:"start"`
+	// Ids of a range, which a container has from 0 on. Images need 65536.
+	Size int `yaml:"size"`
 }
 
 // Login is about passwords and the sessions that they open.
@@ -275,6 +292,9 @@ type Defaults struct {
 	Mem Bytes `yaml:"mem"`
 	// Wall time, where the partition has no default of its own.
 	Time Duration `yaml:"time"`
+	// Fake root: whether containers have a user namespace in which they run as root, who is
+	// the job's user outside. on, auto (where it can be, else as the user), or off.
+	Userns string `yaml:"userns"`
 	// Jobs that one user may have submitted and not ended, where no limit for the user
 	// says otherwise (croft limit set submitted N -u USER); 0 is any number.
 	UserJobs int `yaml:"user_jobs"`
@@ -342,7 +362,8 @@ func Default() Config {
 		Devices:    Devices{Simulated: Simulated{Model: "sim"}, NVIDIA: NVIDIAAuto},
 		Partitions: []Partition{{Name: "main", Default: true}},
 		QoS:        []QoS{defaultQoS()},
-		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, UserJobs: 10_000},
+		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, Userns: UsernsOff, UserJobs: 10_000},
+		Subids:     Subids{First: 1000, Users: 4090, Start: 1_879_048_192, Size: leastSubids},
 		Mounts:     []string{"~"},
 		Network:    Network{Host: true, Ports: ports(1024, 65535), Publish: "127.0.0.1"},
 		Priority:   Priority{Age: 1000, AgeCap: 14 * day, FairShare: 1000, Guarantee: 10_000, HalfLife: 7 * day},
@@ -371,6 +392,9 @@ const (
 	NVIDIAAuto = "auto"
 	NVIDIAOff  = "off"
 	HTTPOff    = "off"
+	UsernsOff  = "off"
+	UsernsAuto = "auto"
+	UsernsOn   = "on"
 )
 
 // derive fills in what depends on other values.

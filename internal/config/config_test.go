@@ -243,6 +243,26 @@ func TestWrong(t *testing.T) {
 			env:  []string{"CROFT_ENGINE_PULLS=x", "CROFT_PLAN_DEPTH=0"},
 			want: []string{`CROFT_ENGINE_PULLS: engine.pulls: "x" must be a whole number (not a number)`},
 		},
+		"subids beyond 32 bits": {
+			text: "subids:\n  start: 4000000000\n  users: 5000",
+			want: []string{"f:3: subids.users: 5000 ranges of 65536 ids from 4000000000 on end beyond 32 bits: there is room for 4500; choose fewer users or a smaller start"},
+		},
+		"no id": {
+			text: "subids: {start: 4294967295}",
+			want: []string{`f:1: subids.start: "4294967295" must be the number of a user or group, up to 4294967294 (no such id)`},
+		},
+		"subids over uids": {
+			text: "subids: {first: 100000, users: 60000, start: 159999}",
+			want: []string{"f:1: subids.start: the ids from 159999 on overlap the uids 100000 to 159999 of those who have them: choose a start above"},
+		},
+		"few subids": {
+			text: "subids: {size: 1000, first: 0}\ndefaults: {userns: yes}",
+			want: []string{
+				"f:1: subids.size: 1000 must be from 65536 to 1000000000",
+				"f:1: subids.first: 0 is root's: choose another",
+				`f:2: defaults.userns: "yes" must be off, auto or on`,
+			},
+		},
 		"variable's bound": {
 			env:  []string{"CROFT_PLAN_DEPTH=0"},
 			want: []string{`CROFT_PLAN_DEPTH: plan.depth: 0 must be from 1 to 10000`},
@@ -274,6 +294,15 @@ func TestWrong(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// Ranges may reach the last id that there is, and none may be.
+func TestSubidsAtTheirBounds(t *testing.T) {
+	for _, text := range []string{"subids: {start: 4294901759, users: 1}", "subids: {users: 0, size: 0}"} {
+		if _, err := parse("f", []byte(text), nil, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

@@ -31,6 +31,12 @@ type Mode uint32
 // Path is an absolute path of the host.
 type Path string
 
+// ID is the number of a user or a group of the machine.
+type ID int64
+
+// maxID is the largest: the one above stands for none.
+const maxID = 1<<32 - 2
+
 // PortRange is the TCP ports from First to Last, written as 20000-29999, one alone, or
 // none.
 type PortRange uint32
@@ -76,6 +82,7 @@ var (
 	_ scalar = (*Mode)(nil)
 	_ scalar = (*Path)(nil)
 	_ scalar = (*PortRange)(nil)
+	_ scalar = (*ID)(nil)
 )
 
 func (v *Cores) parse(text string) error { return into(v, text, quantity.ParseCPU) }
@@ -152,6 +159,17 @@ func (v *PortRange) format() string {
 	return fmt.Sprintf("%d-%d", v.First(), v.Last())
 }
 func (*PortRange) form() string { return "ports, such as 20000-29999, or none" }
+
+func (v *ID) parse(text string) error {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n > maxID {
+		return errors.New("no such id")
+	}
+	*v = ID(n)
+	return nil
+}
+func (v *ID) format() string { return strconv.FormatInt(int64(*v), 10) }
+func (*ID) form() string     { return "the number of a user or group, up to 4294967294" }
 
 // into reads text by read and stores it in v.
 func into[T ~int64](v *T, text string, read func(string) (int64, error)) error {

@@ -38,6 +38,7 @@ func (c *Config) check() fault.Fields {
 	if a, err := netip.ParseAddr(c.Network.Publish); err != nil || !a.Is4() {
 		f.Add("network.publish", "%q must be an IPv4 address of this machine, or 0.0.0.0", c.Network.Publish)
 	}
+	c.Subids.check(&f)
 	for i, name := range c.Admins {
 		if !unixName(name) {
 			f.Add(element("admins", i), "%q is no name of a Unix user", name)
@@ -53,6 +54,37 @@ func (c *Config) check() fault.Fields {
 	oneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(&f, "log.format", c.Log.Format, "text", "json")
 	return f
+}
+
+// leastSubids are the ids that programs expect: nobody is 65534.
+const leastSubids = 65536
+
+func (s Subids) check(f *fault.Fields) {
+	if s.Users == 0 {
+		return
+	}
+	before := len(*f)
+	between(f, "subids.size", s.Size, leastSubids, maxInt)
+	between(f, "subids.users", s.Users, 0, maxInt)
+	for _, id := range []struct {
+		at string
+		v  ID
+	}{{"first", s.First}, {"start", s.Start}} {
+		if id.v == 0 {
+			f.Add("subids."+id.at, "0 is root's: choose another")
+		}
+	}
+	if len(*f) > before {
+		return
+	}
+	first, start, users, size := int64(s.First), int64(s.Start), int64(s.Users), int64(s.Size)
+	if most := (maxID + 1 - start) / size; users > most {
+		f.Add("subids.users", "%d ranges of %d ids from %d on end beyond 32 bits: there is room for %d; choose fewer users or a smaller start", users, size, start, most)
+		return
+	}
+	if first < start+users*size && start < first+users {
+		f.Add("subids.start", "the ids from %d on overlap the uids %d to %d of those who have them: choose a start above", start, first, first+users-1)
+	}
 }
 
 // maxSocketPath is the longest path of a Unix socket, in bytes (sun_path without
@@ -264,6 +296,7 @@ func (d Defaults) check(f *fault.Fields) {
 	if d.Time < second {
 		f.Add("defaults.time", "must be at least 1s")
 	}
+	oneOf(f, "defaults.userns", d.Userns, UsernsOff, UsernsAuto, UsernsOn)
 	between(f, "defaults.user_jobs", d.UserJobs, 0, 1_000_000)
 }
 

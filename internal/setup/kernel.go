@@ -64,6 +64,9 @@ func kernel(_ context.Context, d *Deps) []Finding {
 		return one(Warn, "its release can't be read: %v", err)
 	}
 	out := one(OK, "%s", text)
+	if !parseRelease(text).atLeast(version{5, 19}) {
+		out = fix(one(Note, "%s is too old for fake root: containers run as their user", text), "Linux 5.19 or later can")
+	}
 	if !parseRelease(text).atLeast(version{5, 12}) {
 		out = fix(one(Warn, "%s is too old for jobs to mount folders", text), "Linux 5.12 or later can")
 	}

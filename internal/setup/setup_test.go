@@ -229,6 +229,10 @@ func TestFindings(t *testing.T) {
 				{Level: Note, Text: "no CAP_SYS_RESOURCE: the limit on locked memory stays as it is (RDMA, pinned buffers)", Fix: "run Croft outside of a container, or give that one the capability"},
 			},
 		},
+		"a kernel too old for fake root": {
+			func(_ *Deps, p *place) { p.kernel = "5.14.0-503.el9.x86_64" }, "Kernel",
+			[]Finding{{Level: Note, Text: "5.14.0-503.el9.x86_64 is too old for fake root: containers run as their user", Fix: "Linux 5.19 or later can"}},
+		},
 		"not root": {
 			func(_ *Deps, p *place) { p.root = false }, "Kernel",
 			[]Finding{

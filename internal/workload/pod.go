@@ -17,7 +17,23 @@ type Pod struct {
 	Ports       []Port   `json:"ports,omitempty"` // by host port
 	DNS         []string `json:"dns,omitempty"`
 	SharePID    bool     `json:"share_pid,omitempty"`
+	Userns      Userns   `json:"userns,omitempty"`
+	User        string   `json:"user,omitempty"` // as ParseUser reads it
 }
+
+// Userns says whether a job's containers have a user namespace, in which they are root
+// and their user outside.
+type Userns string
+
+// The values.
+const (
+	UsernsOff  Userns = "off"
+	UsernsAuto Userns = "auto" // where it can be had, else none
+	UsernsOn   Userns = "on"   // or nothing starts
+)
+
+// Wanted reports whether there is to be one if it can be.
+func (u Userns) Wanted() bool { return u == UsernsAuto || u == UsernsOn }
 
 // Port is a TCP port of the machine that leads to one of the job's.
 type Port struct {
@@ -58,6 +74,16 @@ func (p *parser) pod(in *v1.Pod) Pod {
 	}
 	if out.HostNetwork && len(in.Ports) > 0 {
 		p.bad.Add("pod.ports", "the machine's network needs no ports that lead into it: leave out one of the two")
+	}
+	if out.Userns = Userns(in.Userns); !slices.Contains([]Userns{"", UsernsOff, UsernsAuto, UsernsOn}, out.Userns) {
+		p.bad.Add("pod.userns", "%q must be on, auto or off", clip(in.Userns))
+	}
+	if in.User != "" {
+		uid, gid, ok := ParseUser(in.User)
+		if !ok {
+			p.bad.Add("pod.user", "%q must be UID[:GID], numbers such as 0:0 or 1000", clip(in.User))
+		}
+		out.User = formatUser(uid, gid)
 	}
 	out.Ports = p.ports(in.Ports)
 	for _, s := range in.DNS {
@@ -116,12 +142,44 @@ func ParsePort(s string) (Port, bool) {
 	return out, true
 }
 
+// maxID is the largest number of a user or a group: the one above stands for none.
+const maxID = 1<<32 - 2
+
+// ParseUser reads UID[:GID]. gid is -1 if there is none.
+func ParseUser(s string) (uid, gid int64, ok bool) {
+	user, group, two := strings.Cut(s, ":")
+	gid = -1
+	for _, f := range []struct {
+		given bool
+		text  string
+		into  *int64
+	}{{true, user, &uid}, {two, group, &gid}} {
+		if !f.given {
+			continue
+		}
+		n, err := strconv.ParseUint(f.text, 10, 32)
+		if err != nil || n > maxID {
+			return 0, -1, false
+		}
+		*f.into = int64(n)
+	}
+	return uid, gid, true
+}
+
+func formatUser(uid, gid int64) string {
+	s := strconv.FormatInt(uid, 10)
+	if gid >= 0 {
+		s += ":" + strconv.FormatInt(gid, 10)
+	}
+	return s
+}
+
 // Wire is the pod as the API shows it; nil if nothing was said.
 func (p Pod) Wire() *v1.Pod {
 	if p.zero() {
 		return nil
 	}
-	w := &v1.Pod{Name: p.Name, DNS: p.DNS}
+	w := &v1.Pod{Name: p.Name, DNS: p.DNS, Userns: string(p.Userns), User: p.User}
 	if p.HostNetwork {
 		w.Network = "host"
 	}
@@ -135,5 +193,5 @@ func (p Pod) Wire() *v1.Pod {
 }
 
 func (p Pod) zero() bool {
-	return p.Name == "" && !p.HostNetwork && len(p.Ports) == 0 && len(p.DNS) == 0 && !p.SharePID
+	return p.Name == "" && !p.HostNetwork && len(p.Ports) == 0 && len(p.DNS) == 0 && !p.SharePID && p.Userns == "" && p.User == ""
 }

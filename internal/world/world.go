@@ -66,7 +66,8 @@ type Site struct {
 	Instance   string   // UUID
 	MountRoots []string // host paths below which binds are allowed; "~" is the user's home
 	Network    admission.Network
-	PlanDepth  int // so many waiting jobs get a promised start
+	Userns     workload.Userns // of a job that doesn't say
+	PlanDepth  int             // so many waiting jobs get a promised start
 	Weights    admission.Weights
 	MaxGrace   int64       // ns
 	DefCPU     int64       // what a job gets that names no amount: milli-cores,
@@ -287,7 +288,7 @@ func (w *World) View(now int64) admission.View {
 	var standings *fairshare.Standings
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
-		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
+		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, Userns: w.Site.Userns, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
 		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {

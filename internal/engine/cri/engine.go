@@ -208,7 +208,11 @@ func (e *Engine) ask(ctx context.Context) (Facts, error) {
 			features = h.GetFeatures()
 		}
 	}
-	f.NoUserns = noUserns(features, e.cfg.Endpoint)
+	images, err := e.imageDir(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	f.NoUserns = noUserns(features, images)
 	f.UsernsOnHost = status.GetFeatures().GetUserNamespacesHostNetwork()
 	return f, nil
 }

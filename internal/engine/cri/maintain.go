@@ -174,20 +174,29 @@ func (e *Engine) collectImages(ctx context.Context, keep []string) error {
 
 // imageSpace returns how much of the images' file system is used, in bytes.
 func (e *Engine) imageSpace(ctx context.Context) (used, total int64, err error) {
-	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-		return e.rt.image.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-	})
-	if err != nil || len(r.GetImageFilesystems()) == 0 {
+	dir, err := e.imageDir(ctx)
+	if err != nil || dir == "" {
 		return 0, 0, err
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(r.GetImageFilesystems()[0].GetFsId().GetMountpoint(), &st); err != nil {
+	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, fmt.Errorf("cri: image file system: %w", err)
 	}
 	// As df(1) counts: what is reserved for root belongs to neither.
 	size := st.Frsize
 	used = int64(st.Blocks-st.Bfree) * size
 	return used, used + int64(st.Bavail)*size, nil
+}
+
+// imageDir is where the runtime keeps images; empty if it doesn't say.
+func (e *Engine) imageDir(ctx context.Context) (string, error) {
+	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+		return e.rt.image.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	})
+	if err != nil || len(r.GetImageFilesystems()) == 0 {
+		return "", err
+	}
+	return r.GetImageFilesystems()[0].GetFsId().GetMountpoint(), nil
 }
 
 // unusedImages returns the images that may be deleted, the one used longest ago

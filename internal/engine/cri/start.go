@@ -59,7 +59,8 @@ func (e *Engine) startPrimaryHost(ctx context.Context, a engine.Allocation, have
 			return err
 		}
 	}
-	var mounts trees // of which it has none
+	mounts := e.likelyMounts(ctx, a)
+	defer func() { mounts.close() }()
 	note, err := e.settle(ctx, &a, &mounts, have.readySandbox())
 	if err != nil {
 		return err
@@ -282,7 +283,7 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 
 func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, s engine.Step, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig) (string, error) {
 	note := ""
-	if s.N == engine.PrimaryStep { // once for the job
+	if s.N == engine.PrimaryStep || a.Host { // once, unless it has nobody else to tell it
 		note = cfg.GetAnnotations()[annotationNote]
 	}
 	config, err := e.containerConfig(a, s, img, note)

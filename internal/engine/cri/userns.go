@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,21 +31,22 @@ var rootCapabilities = []string{
 	"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 }
 
-// noUserns says why containers can't have a user namespace here; empty if they can.
-func noUserns(features *runtimeapi.RuntimeHandlerFeatures, endpoint string) string {
+// noImages says that images, which a namespace shows as its own root's, can't be shown so.
+const noImages = "the container runtime's images are on a file system without idmapped mounts"
+
+// noUserns says why containers can't have a user namespace here; empty if they can. images
+// is where the runtime keeps images, empty if it doesn't say.
+func noUserns(features *runtimeapi.RuntimeHandlerFeatures, images string) string {
 	if !features.GetUserNamespaces() {
 		return "the container runtime has no user namespaces"
 	}
-	// The runtime maps files of its own, which lie beside its socket, for each container.
-	u, err := url.Parse(endpoint)
-	if err == nil {
-		err = bind.TryIDMap(filepath.Dir(u.Path))
-	}
-	switch {
-	case errors.Is(err, bind.ErrNoIDMap):
-		return "this machine's kernel has no idmapped tmpfs, which came with Linux 6.3"
-	case err != nil:
+	ns, err := bind.Namespace(bind.IDs{}, bind.IDs{UID: 1, GID: 1})
+	if err != nil {
 		return "this machine's kernel allows no user namespaces"
+	}
+	defer ns.Close()
+	if images != "" && errors.Is(bind.TryIDMap(images), bind.ErrNoIDMap) {
+		return noImages
 	}
 	return ""
 }
@@ -119,7 +118,7 @@ func (e *Engine) settle(ctx context.Context, a *engine.Allocation, ts *trees, sa
 		lack = cmp.Or(lack, "the container runtime has no user namespaces on the machine's network")
 	}
 	if e.noIDMap.Load() {
-		lack = cmp.Or(lack, "the container runtime's images are on a file system without idmapped mounts")
+		lack = cmp.Or(lack, noImages)
 	}
 	if !a.Userns.Required {
 		lack = cmp.Or(lack, ts.byGroup(a.User))
@@ -137,6 +136,21 @@ func (e *Engine) settle(ctx context.Context, a *engine.Allocation, ts *trees, sa
 	ts.close() // some may have other ids already
 	*ts, err = e.openMounts(ctx, a.User, a.Mounts)
 	return "no fake root, the job runs as " + a.User.Name + ": " + lack, err
+}
+
+// likelyMounts are what containers will most likely mount that are added to a program on
+// the machine: whether there is to be a user namespace is settled before they come.
+func (e *Engine) likelyMounts(ctx context.Context, a engine.Allocation) (ts trees) {
+	if a.Userns == nil {
+		return nil
+	}
+	for _, dir := range []string{a.User.Home, a.Workdir} {
+		t, err := openMount(ctx, a.User, engine.Mount{Source: dir, Within: []string{dir}})
+		if err == nil { // else no step mounts it either
+			ts = append(ts, t)
+		}
+	}
+	return ts
 }
 
 // join makes a and a step's mounts fit the sandbox that is there.

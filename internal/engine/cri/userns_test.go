@@ -301,3 +301,46 @@ func TestFakeRootHeals(t *testing.T) {
 		}
 	}
 }
+
+// TestFakeRootBesideTheMachine adds containers to a program on the machine: whether they
+// have fake root depends on what they will most likely mount.
+func TestFakeRootBesideTheMachine(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	u := e.allocation(1).User
+	plain, odd := ownFolder(t, u), ownFolder(t, u)
+	below := filepath.Join(odd, "below")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("proc", below, "proc", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer bind.Detach(below)
+	for job, tc := range []struct{ dir, id, told string }{
+		{plain, "0\n", ""},
+		{odd, "5001\n", "croft: no fake root, the job runs as alice: " + odd + " is on a file system without idmapped mounts\n"},
+	} {
+		a := withUserns(e.allocation(int64(job+1), "sleep", "600"), 0, 0)
+		a.Userns.Required, a.Host, a.Image, a.Workdir = false, true, "", tc.dir
+		if err := e.Start(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		s := mounting(e.allocation(1, "sh", "-c", "id -u; touch /data/made"), tc.dir).Primary()
+		s.N = 2
+		var err error
+		for {
+			if err = e.StartStep(t.Context(), a, s); !engine.IsUnavailable(err) {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := e.wait(t.Context(), engine.StepID{Attempt: a.Attempt, N: 2})
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(tc.dir, "made"), &st); got.stdout != tc.id || got.stderr != tc.told || err != nil || st.Uid != 5001 {
+			t.Errorf("stdout %q, stderr %q; the file is uid %d's: %v", got.stdout, got.stderr, st.Uid, err)
+		}
+	}
+}

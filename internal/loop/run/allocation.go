@@ -119,6 +119,9 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 		Instance: r.cfg.Instance, Account: account.Name, SpecDigest: Digest(j.Spec),
 		Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
 	}
+	if a.Userns, err = r.cfg.Subids.userns(j.Spec.Pod, user); err != nil {
+		return a, err
+	}
 	for _, uuid := range j.Attempt.Devices {
 		d, ok := w.Placement.Devices.Get(uuid)
 		if !ok {

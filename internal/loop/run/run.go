@@ -30,6 +30,8 @@ type Config struct {
 	Instance string
 	Resync   time.Duration // between full listings
 	Parallel int           // starts at a time
+	// Subids are the ids that users have in user namespaces.
+	Subids Subids
 	// Site is what every job's environment has besides its own.
 	Site Site
 	// OnEnd is told of a job that left the world or started, to forget what is
