@@ -52,9 +52,11 @@ const JobClient = "/opt/croft/croft"
 
 // Mount is a bind mount of a host path.
 type Mount struct {
-	Source   string `json:"source"`
-	Target   string `json:"target,omitempty" doc:"by default the same path"`
-	ReadOnly bool   `json:"read_only,omitempty"`
+	Type     string   `json:"type,omitempty" doc:"bind: a folder or file of the machine (default); tmpfs: an empty folder in the job's memory"`
+	Source   string   `json:"source,omitempty" doc:"what is mounted; a tmpfs has none"`
+	Target   string   `json:"target,omitempty" doc:"where; by default the same path"`
+	ReadOnly bool     `json:"read_only,omitempty"`
+	Size     Quantity `json:"size,omitempty" doc:"of a tmpfs, at most; by default half of the job's memory"`
 }
 
 // Quote is what a job would cost and when it would start.

@@ -151,7 +151,7 @@ func hostDenied(never bool) fault.Reason {
 func (v View) deniedMounts(mounts []workload.Mount, home string) []fault.Reason {
 	var out []fault.Reason
 	for _, m := range mounts {
-		if !v.mountAllowed(m.Source, home) {
+		if m.Type == workload.MountBind && !v.mountAllowed(m.Source, home) {
 			out = append(out, fault.Reason{
 				Code: codes.MountNotAllowed, Field: "mounts", Observed: m.Source, Bound: strings.Join(v.MountRoots, " "), Never: true,
 				Message: "mounting " + m.Source + " isn't allowed here (allowed: your own folders below " + or(strings.Join(v.MountRoots, ", "), "nothing") + ")",

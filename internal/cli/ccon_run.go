@@ -27,6 +27,7 @@ func (f *containerFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Name, "name", "", "name of the job, or of the step")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "volume", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
 	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
 	fs.StringVar(&f.entrypoint, "entrypoint", "", "program in place of the image's entry point; CMD are its arguments")
 	fs.StringVar(&f.pull, "pull-policy", "", "Always, IfNotPresent or Never; by default Always for :latest")

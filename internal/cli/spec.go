@@ -21,6 +21,7 @@ type specFlags struct {
 	file   string
 	env    []string
 	mounts []string
+	tmpfs  []string
 	pod    v1.Pod
 	host   bool
 }
@@ -72,6 +73,7 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
 	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
 	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
+	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
 	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
@@ -284,35 +286,6 @@ func (f *specFlags) readPod(spec *v1.JobSpec) {
 	if spec.Pod != nil || !reflect.ValueOf(pod).IsZero() {
 		spec.Pod = &pod
 	}
-}
-
-func (f *specFlags) readMounts(spec *v1.JobSpec) error {
-	for _, text := range f.mounts {
-		m, err := parseMount(text)
-		if err != nil {
-			return err
-		}
-		spec.Mounts = append(spec.Mounts, m)
-	}
-	return nil
-}
-
-// parseMount reads SRC[:DST][:ro|:rw].
-func parseMount(s string) (v1.Mount, error) {
-	parts := strings.Split(s, ":")
-	m := v1.Mount{}
-	if last := parts[len(parts)-1]; len(parts) > 1 && (last == "ro" || last == "rw") {
-		m.ReadOnly = last == "ro"
-		parts = parts[:len(parts)-1]
-	}
-	m.Source = parts[0]
-	if len(parts) > 1 {
-		m.Target = parts[1]
-	}
-	if len(parts) > 2 || m.Source == "" || (len(parts) == 2 && m.Target == "") {
-		return v1.Mount{}, usage("-v %s: want SRC[:DST][:ro]", s)
-	}
-	return m, nil
 }
 
 // readSpecFile reads a job file.

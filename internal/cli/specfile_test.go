@@ -173,3 +173,37 @@ func TestParseMount(t *testing.T) {
 		})
 	}
 }
+
+func TestParseTmpfs(t *testing.T) {
+	for in, want := range map[string]v1.Mount{
+		"/t":             {Type: "tmpfs", Target: "/t"},
+		"/t:2G":          {Type: "tmpfs", Target: "/t", Size: "2G"},
+		"/t:size=64m":    {Type: "tmpfs", Target: "/t", Size: "64m"},
+		"":               {},
+		":1G":            {},
+		"/t:":            {},
+		"/t:size=":       {},
+		"/t:rw,size=64m": {},
+		"/t:mode=1777":   {},
+		"/t:1G:ro":       {},
+	} {
+		if got, err := parseTmpfs(in); got != want || (err != nil) != (want == v1.Mount{}) {
+			t.Errorf("%q: %+v, %v", in, got, err)
+		}
+	}
+}
+
+// FuzzParseMounts: no text makes them panic, and what is read is one thing at one place.
+func FuzzParseMounts(f *testing.F) {
+	for _, s := range []string{"/a:/b:ro", "~/x", "/t:size=64m", "::", ":"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if m, err := parseMount(s); err == nil && (m.Source == "" || strings.Contains(m.Source+m.Target, ":")) {
+			t.Errorf("-v %q is %+v", s, m)
+		}
+		if m, err := parseTmpfs(s); err == nil && (m.Target == "" || m.Source != "" || strings.ContainsAny(string(m.Size), ":,=")) {
+			t.Errorf("--tmpfs %q is %+v", s, m)
+		}
+	})
+}

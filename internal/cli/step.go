@@ -24,7 +24,7 @@ func (a *app) stepCmd() *cobra.Command {
 // stepFlags describe a step.
 type stepFlags struct {
 	v1.StepSpec
-	env, mounts []string
+	env, mounts, tmpfs []string
 }
 
 func (f *stepFlags) register(cmd *cobra.Command) {
@@ -44,11 +44,12 @@ func (f *stepFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
 }
 
 // read is the step that the flags and the words after the job describe.
 func (f *stepFlags) read(a *app, command []string) (v1.StepSpec, error) {
-	of, parts := specFlags{env: f.env, mounts: f.mounts}, v1.JobSpec{}
+	of, parts := specFlags{env: f.env, mounts: f.mounts, tmpfs: f.tmpfs}, v1.JobSpec{}
 	err := of.readParts(a, &parts)
 	spec := f.StepSpec
 	spec.Env, spec.Mounts, spec.Command = parts.Env, parts.Mounts, command

@@ -275,11 +275,15 @@ type Group struct {
 // Mount is a bind mount. Its source is looked up as the user, who must be able to read
 // it, and has to lie in one of the folders Within, links resolved; what was found then
 // is what is mounted, whatever becomes of the path.
+//
+// With Tmpfs it is an empty folder instead, of so many bytes at most, which count in the
+// memory of whoever fills it; its owner is whom the container runs as.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
 	Within         []string
 	Site           bool // the site's own, which isn't looked up as the user
+	Tmpfs          int64
 }
 
 // Phase of a step as an engine sees it.

@@ -279,39 +279,6 @@ func (p *parser) amount(field string, q v1.Quantity, parse func(string) (int64, 
 	return n
 }
 
-func (p *parser) mounts(s *Spec, in []v1.Mount) {
-	if len(in) > maxMounts {
-		p.bad.Add("mounts", "has more than %d entries", maxMounts)
-		return
-	}
-	for _, m := range in {
-		target := m.Target
-		if target == "" {
-			target = m.Source
-		}
-		switch {
-		case !absolute(m.Source):
-			p.bad.Add("mounts", "source %q must be an absolute path without ..", clip(m.Source))
-		case !absolute(target) || path.Clean(target) == "/":
-			p.bad.Add("mounts", "target %q must be an absolute path without .. and not /", clip(target))
-		case underReserved(path.Clean(target)):
-			p.bad.Add("mounts", "target %q is used by the container itself", clip(target))
-		default:
-			s.Mounts = append(s.Mounts, Mount{path.Clean(m.Source), path.Clean(target), m.ReadOnly})
-		}
-	}
-}
-
-// underReserved says that a bind there could break what Croft itself puts in.
-func underReserved(target string) bool {
-	for _, r := range []string{"/proc", "/sys", "/dev", "/.croft", "/etc/passwd", "/etc/group"} {
-		if target == r || strings.HasPrefix(target, r+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // signal reads "USR1@120" or "USR1".
 func (p *parser) signal(in string) Signal {
 	if in == "" {
@@ -480,8 +447,6 @@ func (s Spec) Wire() v1.JobSpec {
 	if s.Signal.Name != "" {
 		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
 	}
-	for _, m := range s.Mounts {
-		w.Mounts = append(w.Mounts, v1.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
-	}
+	w.Mounts = wireMounts(s.Mounts)
 	return w
 }

@@ -52,8 +52,6 @@ func (s StepSpec) Wire() v1.StepSpec {
 	if s.NoGPU {
 		w.GPU = "0"
 	}
-	for _, m := range s.Mounts {
-		w.Mounts = append(w.Mounts, v1.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
-	}
+	w.Mounts = wireMounts(s.Mounts)
 	return w
 }

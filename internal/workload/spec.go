@@ -63,13 +63,6 @@ type Streams struct {
 	AwaitAttach bool `json:"await_attach,omitempty"`
 }
 
-// Mount is a bind mount.
-type Mount struct {
-	Source   string `json:"source"`
-	Target   string `json:"target"`
-	ReadOnly bool   `json:"read_only,omitempty"`
-}
-
 // Signal is sent to the primary Before ns ahead of the time limit.
 type Signal struct {
 	Name   string `json:"name"` // without SIG

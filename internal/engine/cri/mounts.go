@@ -30,6 +30,7 @@ type tree struct {
 	*bind.Tree
 	source string
 	site   bool
+	own    bool  // made for the container, and empty
 	group  int64 // of the user's supplementary ones: what he may do there he may by it; 0: as himself
 }
 
@@ -68,7 +69,12 @@ func (e *Engine) openMounts(ctx context.Context, u engine.User, mounts []engine.
 // openMount finds what one mount is of. Between the check and the copy nothing is
 // looked up: both are of the same open file.
 func openMount(ctx context.Context, u engine.User, m engine.Mount) (tree, error) {
-	t := tree{source: m.Source, site: m.Site}
+	t := tree{source: m.Source, site: m.Site, own: m.Tmpfs > 0}
+	if t.own {
+		var err error
+		t.Tree, err = bind.Tmpfs(m.Tmpfs, bind.IDs{UID: u.UID, GID: u.GID})
+		return t, mountError(u, m.Target, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	as := bind.As{} // root, for what is the site's own

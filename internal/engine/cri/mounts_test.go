@@ -116,3 +116,27 @@ func TestStepsMounts(t *testing.T) {
 		t.Errorf("mounts are left: %v\n%s", err, text)
 	}
 }
+
+// TestTmpfs fills an empty folder that counts in the step's memory, as the user and as
+// root in a user namespace.
+func TestTmpfs(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	const look = `df -k /t | tail -1 | awk '{print $2}'; stat -c '%u %a' /t; touch /t/f && chmod 700 /t/f && dd if=/dev/zero of=/t/all bs=1M count=40 2>/dev/null; wc -c </t/all`
+	for job, tc := range []struct {
+		as   func(engine.Allocation) engine.Allocation
+		size int64
+		want string
+		oom  bool
+	}{
+		{func(a engine.Allocation) engine.Allocation { return a }, 8 << 20, "8192\n5001 1777\n8388608\n", false},
+		{func(a engine.Allocation) engine.Allocation { return withUserns(a, 0, 0) }, 8 << 20, "8192\n0 1777\n8388608\n", false},
+		{func(a engine.Allocation) engine.Allocation { a.Memory = 16 << 20; return a }, 64 << 20, "65536\n5001 1777\n", true},
+	} {
+		a := tc.as(e.script(int64(job+1), look))
+		a.Mounts = []engine.Mount{{Target: "/t", Tmpfs: tc.size}}
+		if got := e.run(a); !tc.oom && got.stdout != tc.want || tc.oom && (!strings.HasPrefix(got.stdout, tc.want) || !got.status.OutOfMemory && got.status.ExitCode == 0) {
+			t.Errorf("%d: %q, %+v, stderr %q", job, got.stdout, got.status, got.stderr)
+		}
+	}
+}

@@ -180,6 +180,12 @@ func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error)
 		if t.site {
 			continue // it is for everybody to read
 		}
+		if t.own {
+			if err := t.Chown(outside(ns)); err != nil {
+				return "", mountError(u, t.source, err)
+			}
+			continue
+		}
 		switch err := t.Map(as); {
 		case errors.Is(err, bind.ErrNoIDMap):
 			return t.source + " is on a file system without idmapped mounts", nil

@@ -142,7 +142,7 @@ func podOf(p workload.Pod) engine.Pod {
 
 // fill gives a container of the attempt a, which runs step s, its mounts and environment.
 func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *engine.Container, s engine.Step, mounts []workload.Mount, env map[string]string) {
-	c.Mounts = mountsOf(mounts, w.Site.MountRoots, a.User)
+	c.Mounts = mountsOf(mounts, w.Site.MountRoots, a.User, s.Memory)
 	c.Env = environment(j, a, s)
 	if array, ok := w.Workload.Jobs.Get(j.Of); ok {
 		maps.Copy(c.Env, ofArray(array.Spec.Array.Elements, j))
@@ -151,10 +151,10 @@ func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *e
 	maps.Copy(c.Env, env)
 }
 
-// mountsOf are the binds that the user asked for, and where their sources have to lie
-// ("~" is his home). The engine looks where they lead, as him, at the moment in which it
+// mountsOf are the mounts that the user asked for a step with mem bytes of memory, and where
+// sources have to lie ("~" is his home). The engine looks where they lead, as him, at the moment in which it
 // binds them.
-func mountsOf(ask []workload.Mount, roots []string, u engine.User) []engine.Mount {
+func mountsOf(ask []workload.Mount, roots []string, u engine.User, mem int64) []engine.Mount {
 	within := make([]string, 0, len(roots))
 	for _, root := range roots {
 		if root == "~" {
@@ -164,6 +164,10 @@ func mountsOf(ask []workload.Mount, roots []string, u engine.User) []engine.Moun
 	}
 	var out []engine.Mount
 	for _, m := range ask {
+		if m.Type == workload.MountTmpfs {
+			out = append(out, engine.Mount{Target: m.Target, Tmpfs: cmp.Or(m.Size, mem/2)})
+			continue
+		}
 		out = append(out, engine.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Within: within})
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,36 @@ func clone(f *os.File, flags uint) (*Tree, error) {
 		return nil, fmt.Errorf("open_tree: %w", err)
 	}
 	return &Tree{os.NewFile(uintptr(fd), f.Name()), st.IsDir()}, nil
+}
+
+// Tmpfs is an empty file system of its own, of so many bytes at most, to which everybody
+// may write.
+func Tmpfs(size int64, owner IDs) (*Tree, error) {
+	fsfd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(fsfd)
+	for _, o := range [][2]string{
+		{"source", "tmpfs"}, {"size", strconv.FormatInt(size, 10)}, {"mode", "1777"}, {"uid", strconv.FormatInt(owner.UID, 10)}, {"gid", strconv.FormatInt(owner.GID, 10)},
+	} {
+		if err := unix.FsconfigSetString(fsfd, o[0], o[1]); err != nil {
+			return nil, fmt.Errorf("fsconfig %s: %w", o[0], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fsfd); err != nil {
+		return nil, fmt.Errorf("fsconfig: %w", err)
+	}
+	fd, err := unix.Fsmount(fsfd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return nil, fmt.Errorf("fsmount: %w", err)
+	}
+	return &Tree{os.NewFile(uintptr(fd), "tmpfs"), true}, nil
+}
+
+// Chown gives the top of a tree to an owner.
+func (t *Tree) Chown(owner IDs) error {
+	return unix.Fchownat(int(t.file.Fd()), "", int(owner.UID), int(owner.GID), unix.AT_EMPTY_PATH)
 }
 
 // Restrict keeps news of what is mounted elsewhere from the tree and, if readOnly,
