@@ -154,15 +154,11 @@ func (o *batchOptions) cconSizes(spec *v1.JobSpec) error {
 		}
 		*f.value = ""
 	}
-	if strings.Contains(o.cpus, ".") {
-		whole.cpus = "" // a part of a core, which CraneSched knows and Slurm doesn't
-	}
+	whole.cpus = "" // parts of a core are known here, which are not to Slurm
 	if _, err := whole.sizes(spec); err != nil {
 		return err
 	}
-	if whole.cpus != o.cpus {
-		spec.CPU = v1.Quantity(o.cpus)
-	}
+	spec.CPU = v1.Quantity(o.cpus)
 	return nil
 }
 

@@ -230,7 +230,7 @@ func (a *app) cconInspectpCmd() *cobra.Command {
 		Args:              needArgs(1, 1, "JOB"),
 		ValidArgsFunction: a.containerIDs("all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if job, n, err := jobOrStep(args[0]); err != nil || n != 0 {
+			if job, _, err := container(args[0]); err != nil || job != args[0] {
 				return usage("%q isn't a job: a pod has its job's number, such as %s", args[0], otherwise(job, "118"))
 			}
 			c, err := a.client()

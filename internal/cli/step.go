@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -229,7 +230,7 @@ func (a *app) stepLsCmd() *cobra.Command {
 // stepName splits JOB.STEP.
 func stepName(s string) (job string, n int, err error) {
 	job, number, ok := strings.Cut(s, ".")
-	if n, err = strconv.Atoi(number); !ok || err != nil || n < 1 || job == "" {
+	if n, err = strconv.Atoi(number); !ok || err != nil || n < 1 || n > math.MaxInt32 || strconv.Itoa(n) != number || job == "" {
 		return "", 0, usage("%q isn't a step: give the job's number, a dot and the step's, such as 118.2", s)
 	}
 	return job, n, nil
