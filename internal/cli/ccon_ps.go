@@ -123,7 +123,7 @@ func primaryOf(j *v1.Job) *v1.Step {
 		Image: j.Image, Devices: j.Devices, Progress: j.Progress, Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Seq: j.Seq,
 		Spec: v1.StepSpec{
 			Name: j.Spec.Name, Image: j.Spec.Image, Command: j.Spec.Command, Args: j.Spec.Args, Env: j.Spec.Env,
-			Workdir: j.Spec.Workdir, Mounts: j.Spec.Mounts, Pull: j.Spec.Pull, Grace: j.Spec.Grace,
+			Workdir: j.Spec.Workdir, Mounts: j.Spec.Mounts, Pull: j.Spec.Pull, Grace: j.Spec.Grace, Stdin: j.Spec.Stdin, TTY: j.Spec.TTY,
 		},
 	}
 	if s.State == "held" {

@@ -184,6 +184,24 @@ func TestHumanSpan(t *testing.T) {
 	}
 }
 
+// Of an end that its exit code says all about nothing more is said.
+func TestTrouble(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcome, message string
+		want             bool
+	}{
+		"completed":     {"completed", "", false},
+		"failed":        {"failed", "", false},
+		"never began":   {"failed", "no such image", true},
+		"timed out":     {"timed_out", "", true},
+		"out of memory": {"out_of_memory", "", true},
+	} {
+		if got := trouble(tt.outcome, tt.message); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // FuzzContainer: what is a container's name leads to no other path of the API.
 func FuzzContainer(f *testing.F) {
 	for _, s := range []string{"118", "118.2", "12_7.3", "R-7", "118.", ".2", "../me", "118.2.3", "118.+1", "a b.1", "118.99999999999999999999"} {

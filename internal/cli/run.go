@@ -349,16 +349,21 @@ func (f *follower) finish(j *v1.Job) error {
 		line += ": " + receiptLine(r)
 	}
 	f.say("%s", line)
-	switch trouble := j.Outcome != string(codes.Completed) && j.Message != ""; {
-	case trouble && f.tell == tellTrouble:
-		f.warn("%s %s: %s", f.id, clean(strings.ReplaceAll(jobState(j), "_", " ")), clean(j.Message))
-	case trouble:
+	switch {
+	case f.tell == tellTrouble && trouble(j.Outcome, j.Message):
+		f.warn("%s %s%s", f.id, clean(strings.ReplaceAll(jobState(j), "_", " ")), because(j.Message))
+	case j.Outcome != string(codes.Completed) && j.Message != "":
 		f.say("%s", clean(j.Message))
 	}
 	if code := exitCode(j); code != 0 {
 		return exitStatus(code)
 	}
 	return nil
+}
+
+// trouble reports whether more is to be said of an end than its exit code says.
+func trouble(outcome, message string) bool {
+	return outcome != string(codes.Completed) && (message != "" || outcome != string(codes.Failed))
 }
 
 // exitCode is a job's exit code for the shell. A job that something else ended

@@ -170,13 +170,12 @@ func (a *app) stopOn(ctx context.Context, c *v1.Client, step *v1.Step, signals <
 // finishStep says how a step ended and returns its exit code as an error.
 func (a *app) finishStep(s *v1.Step, tell telling) error {
 	j := stepAsJob(s)
-	trouble := s.Message != "" && s.Outcome != "completed"
-	if tell == tellAll || tell == tellTrouble && trouble {
+	if tell == tellAll || tell == tellTrouble && trouble(s.Outcome, s.Message) {
 		line := clean(s.ID) + " " + clean(strings.ReplaceAll(jobState(j), "_", " "))
 		if s.ExitCode != nil && *s.ExitCode != 0 {
 			line += " (exit " + strconv.Itoa(*s.ExitCode) + ")"
 		}
-		if trouble {
+		if s.Message != "" && s.Outcome != "completed" {
 			line += ": " + clean(s.Message)
 		}
 		fmt.Fprintln(a.env.Stderr, line)
