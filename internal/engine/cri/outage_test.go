@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,10 +44,17 @@ func TestRuntimeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := e.script(1, `trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
+	a.Stdin = true
 	if err := e.Start(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	before := e.await(events, a.Attempt, engine.PhaseRunning)
+	entered := e.enter(func(in io.Reader) error {
+		return e.Attach(t.Context(), a.Attempt.Primary(), engine.AttachRequest{Stdin: in, Stdout: io.Discard})
+	}, func(in io.Reader) error {
+		_, err := e.Exec(t.Context(), a.Attempt.Primary(), engine.ExecRequest{Command: []string{"sleep", "3600"}, Stdin: in})
+		return err
+	})
 
 	pid := shared.runtime.PID()
 	if pid == 0 {
@@ -56,6 +64,11 @@ func TestRuntimeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.awaitUnavailable()
+	for range 2 {
+		if err := <-entered; !engine.IsUnavailable(err) {
+			t.Errorf("one who was in the container while the runtime died is told %v", err)
+		}
+	}
 	select {
 	case <-cut:
 	case <-time.After(time.Minute):
@@ -71,8 +84,14 @@ func TestRuntimeKilled(t *testing.T) {
 	if !again.Started.Equal(before.Started) {
 		t.Errorf("started %v, before the outage %v", again.Started, before.Started)
 	}
+	entered = e.enter(func(in io.Reader) error { // the input is nobody's again
+		return e.Attach(t.Context(), a.Attempt.Primary(), engine.AttachRequest{Stdin: in, Stdout: io.Discard})
+	})
 	if err := e.Signal(t.Context(), a.Attempt.Primary(), "TERM"); err != nil {
 		t.Fatal(err)
+	}
+	if err := <-entered; err != nil {
+		t.Errorf("one who was attached when it ended is told %v", err)
 	}
 	if st := e.await(events, a.Attempt, engine.PhaseExited); st.ExitCode != 5 {
 		t.Errorf("status %+v, want exit code 5", st)
@@ -80,6 +99,32 @@ func TestRuntimeKilled(t *testing.T) {
 	if got := e.wait(t.Context(), a.Attempt.Primary()); got.stdout != "ready\ntold\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
+}
+
+// enter lets some give an input, and returns what they end with. All have begun then.
+func (e *testEngine) enter(ways ...func(io.Reader) error) <-chan error {
+	e.t.Helper()
+	ended := make(chan error, len(ways))
+	began := make(chan struct{}, len(ways))
+	for _, way := range ways {
+		go func() { ended <- way(asked{began}) }()
+	}
+	for range ways {
+		select {
+		case <-began:
+		case err := <-ended:
+			e.t.Fatalf("one doesn't get in: %v", err)
+		}
+	}
+	return ended
+}
+
+// asked tells when it is first read, and gives nothing.
+type asked struct{ began chan<- struct{} }
+
+func (a asked) Read([]byte) (int, error) {
+	a.began <- struct{}{}
+	select {}
 }
 
 // TestEnsure finds the runtime again, and restarts it under a running container
