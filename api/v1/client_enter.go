@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -36,6 +37,7 @@ type TerminalSize struct {
 type ExecResult struct {
 	ExitCode int    `json:"exit_code"`
 	Error    string `json:"error,omitempty"`
+	Code     string `json:"code,omitempty"` // of the error: an error code; none is conflict
 }
 
 // ExecOptions says what to run in a job and where its streams go. A nil Stdin is
@@ -162,7 +164,7 @@ func execResult(b []byte) (int, error) {
 		return 0, &Problem{Title: "Unreadable exit", Code: string(codes.Internal), Detail: err.Error()}
 	}
 	if r.Error != "" {
-		return 0, &Problem{Title: "Not run", Code: string(codes.Conflict), Detail: r.Error}
+		return 0, &Problem{Title: "Not run", Code: cmp.Or(r.Code, string(codes.Conflict)), Detail: r.Error}
 	}
 	return r.ExitCode, nil
 }

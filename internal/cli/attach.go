@@ -107,11 +107,10 @@ func (a *app) attachAgain(name string) string {
 	return "croft attach " + name
 }
 
-// cutOff is why one isn't attached any more. If that was the connection's end, it says
-// how to go on.
+// cutOff is why one isn't attached any more. If that was the end of the connection, or of
+// the server's to the runtime, it says how to go on.
 func (a *app) cutOff(j joint, err error) error {
-	var none *v1.NoAnswer
-	if !errors.As(err, &none) || !none.Sent {
+	if v1.CodeOf(err) != codes.Unavailable {
 		return err
 	}
 	next := a.attachAgain(j.name)

@@ -39,6 +39,10 @@ func (s *stage) serveAttach(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case err != nil, string(b[1:]) == "cut":
 			return
+		case string(b[1:]) == "crash":
+			send(v1.ExecExit, `{"exit_code":0,"error":"no runtime","code":"unavailable"}`)
+			_ = conn.Close(websocket.StatusNormalClosure, "")
+			return
 		case string(b[1:]) == "bye": // this attempt ends, not the job
 		case b[0] == v1.ExecStdin && string(b[1:]) == "exit":
 			send(v1.ExecStdout, "exit")
@@ -99,6 +103,8 @@ func TestAttach(t *testing.T) {
 		"no step":              {args: "118.x", code: 2, stderr: "croft: \"118.x\" isn't a step: give the job's number, a dot and the step's, such as 118.2\n"},
 		"the connection breaks": {args: "118", spec: v1.JobSpec{Stdin: true, TTY: true}, terminal: true, typed: []string{"cut"}, code: 125, raw: 2,
 			stderr: "the connection was lost; 118 goes on: croft attach 118\ncroft: the croft server at unix:///run/croft/croft.sock went away before it answered\n"},
+		"the runtime goes away": {args: "118", spec: v1.JobSpec{Stdin: true, TTY: true}, terminal: true, typed: []string{"crash"}, code: 125, raw: 2,
+			stderr: "the connection was lost; 118 goes on: croft attach 118\ncroft: no runtime\n"},
 		"the connection breaks in an input": {args: "118", spec: v1.JobSpec{Stdin: true}, typed: []string{"cut"}, code: 125,
 			stderr: "the connection was lost; 118 goes on: its input has ended; croft logs -f 118\ncroft: the croft server at unix:///run/croft/croft.sock went away before it answered\n"},
 		"^C": {args: "118", spec: v1.JobSpec{Stdin: true}, typed: []string{"one", ""}, signal: os.Interrupt, code: 130, stdout: "[one]", stderr: "left 118: it goes on, its input has ended\n"},
@@ -179,6 +185,8 @@ func TestRunAttached(t *testing.T) {
 		}, typed: []string{"one", "bye", "", "two", "exit"}, code: 7, stdout: "[one][two]exit", stderr: "\n118 waits again: preempted\n"},
 		"the connection breaks": {args: "-q -i", play: (*stage).run, typed: []string{"cut"}, code: 125,
 			stderr: "the connection was lost; 118 goes on: its input has ended; croft logs -f 118\ncroft: the croft server at unix:///run/croft/croft.sock went away before it answered\n"},
+		"the runtime goes away": {args: "-q -i", play: func(s *stage) { s.print(1, "not to be seen twice"); s.run() }, typed: []string{"one", "crash"}, code: 125, stdout: "[one]",
+			stderr: "the connection was lost; 118 goes on: its input has ended; croft logs -f 118\ncroft: no runtime\n"},
 		"no terminal":  {args: "--tty", play: (*stage).run, code: 2, stderr: "croft: --tty: standard input and output aren't a terminal; without it, -i passes the input on\n"},
 		"docker's -it": {args: "-it", play: (*stage).run, code: 2, stderr: "croft: -t is the time limit here, and \"train:1\" isn't one: for a terminal write --tty\n"},
 	}

@@ -102,22 +102,23 @@ func (c *call) terminalSize() (engine.Size, error) {
 	return size, nil
 }
 
-// entryError is why there is no exit code, in words for the caller.
-func (c *call) entryError(err error) string {
+// entryError is why there is no exit code, for the caller.
+func (c *call) entryError(err error) (codes.Code, string) {
 	var start *engine.StartError
 	var refused *engine.AttachError
 	var gone *engine.NotFoundError
 	switch {
 	case errors.As(err, &start):
-		return start.Message
+		return codes.Conflict, start.Message
 	case errors.As(err, &refused):
-		return refused.Message
+		return codes.Conflict, refused.Message
 	case errors.As(err, &gone):
-		return "it has ended"
+		return codes.Conflict, "it has ended"
 	case engine.IsUnavailable(err):
-		return "the container runtime can't be reached right now"
+		return codes.Unavailable, "the container runtime can't be reached right now"
 	}
-	return c.problem(c.r, c.w.Header().Get(requestID), err).Detail
+	p := c.problem(c.r, c.w.Header().Get(requestID), err)
+	return codes.Code(p.Code), p.Detail
 }
 
 // session is streams on a WebSocket.
@@ -126,7 +127,7 @@ type session struct {
 	patience time.Duration
 }
 
-func (s *session) run(ctx context.Context, step engine.StepID, size engine.Size, e entry, words func(error) string) v1.ExecResult {
+func (s *session) run(ctx context.Context, step engine.StepID, size engine.Size, e entry, words func(error) (codes.Code, string)) v1.ExecResult {
 	// Only what runs ends with this context. The connection is read with the longer
 	// one: a read that is cancelled would close it before the last message.
 	running, cancel := context.WithCancel(ctx)
@@ -140,7 +141,8 @@ func (s *session) run(ctx context.Context, step engine.StepID, size engine.Size,
 	go s.receive(ctx, cancel, feed, sizes)
 	code, err := e.run(running, step, ends{in, s.writer(ctx, v1.ExecStdout), s.writer(ctx, v1.ExecStderr), sizes})
 	if err != nil {
-		return v1.ExecResult{ExitCode: code, Error: words(err)}
+		kind, text := words(err)
+		return v1.ExecResult{ExitCode: code, Error: text, Code: string(kind)}
 	}
 	return v1.ExecResult{ExitCode: code}
 }

@@ -46,11 +46,12 @@ func TestAttach(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
 		want string
+		code codes.Code
 	}{
-		"refused":       {&engine.AttachError{Message: engine.InputGiven}, engine.InputGiven},
-		"ended":         {&engine.NotFoundError{}, "it has ended"},
-		"runtime is up": {&engine.UnavailableError{Cause: errors.New("s3cret")}, "can't be reached"},
-		"a defect":      {errors.New("s3cret"), "the server failed"},
+		"refused":         {&engine.AttachError{Message: engine.InputGiven}, engine.InputGiven, codes.Conflict},
+		"ended":           {&engine.NotFoundError{}, "it has ended", codes.Conflict},
+		"runtime is down": {&engine.UnavailableError{Cause: errors.New("s3cret")}, "can't be reached", codes.Unavailable},
+		"a defect":        {errors.New("s3cret"), "the server failed", codes.Internal},
 	} {
 		h.engine.join = func(_ context.Context, _ engine.StepID, req engine.AttachRequest) error {
 			if req.Stdin != nil {
@@ -58,7 +59,7 @@ func TestAttach(t *testing.T) {
 			}
 			return tt.err
 		}
-		if err := c.Attach(t.Context(), job, v1.AttachOptions{}); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
+		if err := c.Attach(t.Context(), job, v1.AttachOptions{}); err == nil || !strings.Contains(err.Error(), tt.want) || v1.CodeOf(err) != tt.code || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
