@@ -254,9 +254,6 @@ func TestLinks(t *testing.T) {
 	if diff := cmp.Diff(b.app.linkNames(true), names); diff != "" {
 		t.Error(diff)
 	}
-	if slices.Contains(names, "crun") {
-		t.Error("crun is an OCI runtime's name, and kept for later")
-	}
 	// somebody's own program isn't replaced
 	if err := os.WriteFile(filepath.Join(dir, "squeue"), nil, 0o755); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ type craneOptions struct {
 func (o *batchOptions) sizeFlags(fs *pflag.FlagSet, c *craneOptions, before bool) {
 	letter := func(s string) string { return truth(before || !strings.Contains("ptw", s), s, "") }
 	fs.StringVarP(&o.nodes, "nodes", "N", "", "1; a job runs on one node")
-	fs.StringVarP(&o.tasks, "ntasks", "n", "", "1; a container is one task")
+	fs.StringVarP(&o.tasks, "ntasks", "n", "", "1; a step is one task")
 	fs.StringVarP(&o.cpus, "cpus-per-task", "c", "", "CPU cores, such as 4 or 0.5")
 	fs.StringVar(&o.tasksPerNode, "ntasks-per-node", "", "1")
 	fs.StringVar(&o.mem, "mem", "", "memory, such as 64G; without a unit MB")
@@ -131,10 +131,10 @@ func onlyWithRun(root, cmd *cobra.Command) error {
 }
 
 // unused says of flags that change nothing here that they don't.
-func (c *craneOptions) unused(a *app) {
+func (c *craneOptions) unused(a *app, program string) {
 	for _, f := range [][2]string{{"extra-attr", c.extraAttr}, {"mail-type", c.mailType}, {"mail-user", c.mailUser}, {"comment", c.comment}} {
 		if f[1] != "" {
-			fmt.Fprintf(a.env.Stderr, "ccon: --%s isn't used here\n", f[0])
+			fmt.Fprintf(a.env.Stderr, "%s: --%s isn't used here\n", program, f[0])
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (o *batchOptions) cconSizes(spec *v1.JobSpec) error {
 		value *string
 	}{{"ntasks", &whole.tasks}, {"ntasks-per-node", &whole.tasksPerNode}} {
 		if *f.value != "" && *f.value != "1" && o.oneNode() {
-			return usage("--%s %s: a container is one task: ask for its cores with -c", f.name, *f.value)
+			return usage("--%s %s: a step is one task: ask for its cores with -c", f.name, *f.value)
 		}
 		*f.value = ""
 	}

@@ -168,7 +168,7 @@ ctrl-p and then ctrl-q detach from it, and ccon attach comes back.`,
 			if err := o.cconSizes(&spec); err != nil {
 				return err
 			}
-			c.unused(a)
+			c.unused(a, "ccon")
 			if job != "" {
 				return a.runStep(cmd.Context(), job, o, spec, f.detach, variable)
 			}
@@ -210,7 +210,7 @@ func (a *app) runStep(ctx context.Context, job string, o *batchOptions, s v1.Job
 		{"account", o.account}, {"partition", o.partition}, {"qos", o.qos}, {"reservation", o.reservation}, {"hold", truth(o.hold, "yes", "")},
 	} {
 		if f[1] != "" {
-			return usage("--%s: the container runs in job %s, which has that already: leave it out, or unset %s for a job of its own", f[0], job, variable)
+			return usage("--%s: job %s has that already, and this is a step of it: leave it out, or unset %s for a job of its own", f[0], job, variable)
 		}
 	}
 	if s.Model != "" {
@@ -221,7 +221,7 @@ func (a *app) runStep(ctx context.Context, job string, o *batchOptions, s v1.Job
 		return err
 	}
 	spec := v1.StepSpec{
-		Name: s.Name, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Mounts: s.Mounts, Pull: s.Pull, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach,
+		Name: s.Name, Host: s.Kind == v1.KindBatch, Image: s.Image, Command: s.Command, Args: s.Args, Env: s.Env, Workdir: s.Workdir, Mounts: s.Mounts, Pull: s.Pull, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach,
 		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Time: s.Time,
 	}
 	step, err := once(ctx, "", func(key v1.Option) (*v1.Step, error) { return c.AddStep(ctx, job, spec, key) })

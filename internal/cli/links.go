@@ -16,12 +16,12 @@ import (
 
 // links are the programs that are croft under another name. Those of CraneSched's
 // names come with croft; those of Slurm's only where a site wants them, since Slurm
-// itself may be there too. The name crun is kept for one that is to come: it is an
-// OCI runtime's too, which is why links have a folder of their own.
+// itself may be there too. The name crun is an OCI runtime's too, which is why links have
+// a folder of their own.
 func (a *app) links() (crane, slurm map[string]func() *cobra.Command) {
 	crane = map[string]func() *cobra.Command{
 		"cqueue": a.cqueueCmd, "cinfo": a.cinfoCmd, "ccancel": a.ccancelCmd, "cacct": a.cacctCmd, "ccontrol": a.ccontrolCmd,
-		"cacctmgr": a.cacctmgrCmd, "ccon": a.cconCmd, "cattach": a.cattachCmd,
+		"cacctmgr": a.cacctmgrCmd, "ccon": a.cconCmd, "cbatch": a.cbatchCmd, "crun": a.crunCmd, "calloc": a.callocCmd, "cattach": a.cattachCmd,
 	}
 	slurm = map[string]func() *cobra.Command{
 		"squeue": a.squeueCmd, "sinfo": a.sinfoCmd, "scancel": a.scancelCmd, "sacct": a.sacctCmd,

@@ -32,6 +32,7 @@ type batchOptions struct {
 	array, depends, begin, deadline          string
 	hold, exclusive                          bool
 	constraint, reservation, onNodes, except string
+	host, login                              bool // the script runs on the machine itself; after the user's profile
 }
 
 // flags registers them (sbatch(1) and, for the container, the pyxis plugin).
@@ -223,7 +224,7 @@ func (o *batchOptions) spec(a *app) (v1.JobSpec, int64, error) {
 	if err != nil {
 		return spec, 0, err
 	}
-	if spec.Image == "" {
+	if spec.Image == "" && !o.host {
 		return spec, 0, usage("which image? a job runs in a container: give --container-image, a line #SBATCH --container-image=IMAGE in the script, or set CROFT_IMAGE")
 	}
 	switch {
@@ -239,7 +240,9 @@ func (o *batchOptions) spec(a *app) (v1.JobSpec, int64, error) {
 	if spec.Deadline, err = a.slurmInstant(o.deadline); err != nil {
 		return spec, 0, err
 	}
-	if err := o.places(a, &spec); err != nil {
+	if o.host {
+		spec.Kind, spec.Workdir = v1.KindBatch, a.hostPath(otherwise(o.dir, a.env.Dir))
+	} else if err := o.places(a, &spec); err != nil {
 		return spec, 0, err
 	}
 	spec.Env = o.environment(a)
@@ -296,6 +299,7 @@ func below(path, dir string) bool {
 var ofHost = []string{
 	"PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "OLDPWD", "SHLVL", "_", "TERM", "TMPDIR", "HOSTNAME", "MAIL", "DISPLAY",
 	"XAUTHORITY", "LD_LIBRARY_PATH", "LD_PRELOAD", "LS_COLORS",
+	"CUDA_VISIBLE_DEVICES",
 }
 
 // environment is what --export passes on.
@@ -314,7 +318,7 @@ func (o *batchOptions) environment(a *app) map[string]string {
 			env[k] = v
 		case k == "ALL":
 			for k, v := range here {
-				if travels(k) {
+				if travels(k) || o.host && staysOnHost(k) {
 					env[k] = v
 				}
 			}
@@ -328,11 +332,16 @@ func (o *batchOptions) environment(a *app) map[string]string {
 	return env
 }
 
+// staysOnHost is for a program on the same machine, where what describes that is right.
+func staysOnHost(name string) bool {
+	return slices.Contains([]string{"PATH", "LD_LIBRARY_PATH", "TMPDIR", "MANPATH"}, name)
+}
+
 func travels(name string) bool {
 	if slices.Contains(ofHost, name) {
 		return false
 	}
-	for _, p := range []string{"CROFT_", "SLURM", "SBATCH_", "XDG_", "SSH_", "DBUS_", "SUDO_", "BASH_FUNC_"} {
+	for _, p := range []string{"CROFT_", "CRANE_", "SLURM", "SBATCH_", "XDG_", "SSH_", "DBUS_", "SUDO_", "BASH_FUNC_"} {
 		if strings.HasPrefix(name, p) {
 			return false
 		}
@@ -473,12 +482,15 @@ func (o *batchOptions) withScript(cmd *cobra.Command, script string) error {
 func (o *batchOptions) command(a *app, spec *v1.JobSpec, tasks int64, script string, args []string) {
 	toScript := o.signals(spec)
 	spec.Command = []string{v1.JobClient, "script", "--name", spec.Name}
-	output := o.output
+	output, of := o.output, "slurm-"
+	if o.host {
+		of = "Crane-"
+	}
 	switch {
 	case output == "" && o.array != "":
-		output = "slurm-%A_%a.out"
+		output = of + "%A_%a.out"
 	case output == "":
-		output = "slurm-%j.out"
+		output = of + "%j.out"
 	}
 	for _, f := range []struct{ flag, value string }{{"--output", output}, {"--error", o.errors}, {"--input", o.input}, {"--open-mode", o.openMode}} {
 		if f.value != "" {
@@ -488,7 +500,16 @@ func (o *batchOptions) command(a *app, spec *v1.JobSpec, tasks int64, script str
 	if toScript {
 		spec.Command = append(spec.Command, "--signal-script")
 	}
-	spec.Command = append(spec.Command, "--", script)
+	if o.login {
+		spec.Command = append(spec.Command, "--login")
+	}
+	if o.host {
+		// Others see the words of a command on the machine, and not its environment.
+		spec.Env[scriptVariable] = script
+		spec.Command = append(spec.Command, "--host", "--")
+	} else {
+		spec.Command = append(spec.Command, "--", script)
+	}
 	if len(args) > 1 {
 		spec.Command = append(spec.Command, args[1:]...)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,10 +28,17 @@ func (a *app) scriptCmd() *cobra.Command {
 		Long:    "Run the text of a batch script inside its job. sbatch makes this a job's command.",
 		Hidden:  true,
 		Example: `  croft script --name train --output slurm-%j.out -- "#!/bin/true"`,
-		Args:    needArgs(1, -1, "SCRIPT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r.env = a.jobEnvironment()
-			code, err := r.run(a, args[0], args[1:])
+			script := r.env[scriptVariable]
+			delete(r.env, scriptVariable)
+			if !r.host && len(args) == 0 {
+				return usage("which script?")
+			}
+			if !r.host {
+				script, args = args[0], args[1:]
+			}
+			code, err := r.run(a, script, args)
 			if err != nil || code == 0 {
 				return err
 			}
@@ -44,9 +52,14 @@ func (a *app) scriptCmd() *cobra.Command {
 	fs.StringVar(&r.input, "input", "", "file for standard input")
 	fs.StringVar(&r.openMode, "open-mode", "", "append or truncate")
 	fs.BoolVar(&r.toScript, "signal-script", false, "signals ahead of the time limit go to the script alone, not to what it runs")
+	fs.BoolVar(&r.host, "host", false, "on the machine itself: the script is in "+scriptVariable)
+	fs.BoolVar(&r.login, "login", false, "after the user's profile")
 	fs.SetInterspersed(false)
 	return cmd
 }
+
+// scriptVariable holds a script that runs on the machine itself.
+const scriptVariable = "CROFT_SCRIPT"
 
 // streams are the files of a script or a task, as patterns.
 type streams struct{ output, errors, input, openMode string }
@@ -56,6 +69,8 @@ type scriptRun struct {
 	streams
 	name     string
 	toScript bool
+	host     bool // on the machine itself
+	login    bool // after the user's profile
 	env      map[string]string
 }
 
@@ -70,7 +85,7 @@ func (r *scriptRun) run(a *app, script string, args []string) (int, error) {
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		return 0, fmt.Errorf("keeping the script: %w", err)
 	}
-	if err := makeLinks(links, a.env.Args[0], a.linkNames(true)); err != nil {
+	if err := makeLinks(links, a.env.Args[0], r.linkNames(a)); err != nil {
 		return 0, err
 	}
 	r.env["PATH"] = links + ":" + otherwise(r.env["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -80,9 +95,13 @@ func (r *scriptRun) run(a *app, script string, args []string) (int, error) {
 	}
 	program, err := lookIn(r.env["PATH"], interpreter[0])
 	if err != nil {
-		return 0, notInImage(interpreter[0])
+		return 0, r.notFound(interpreter[0])
 	}
-	cmd := &exec.Cmd{Path: program, Args: append(append(interpreter, path), args...), Env: assignments(r.env)}
+	words := append(append(interpreter, path), args...)
+	if r.login {
+		program, words = r.afterProfile(links, program, words)
+	}
+	cmd := &exec.Cmd{Path: program, Args: words, Env: assignments(r.env)}
 	done, err := r.streams.open(a, cmd, r.env, "0")
 	if err != nil {
 		return 0, err
@@ -106,6 +125,32 @@ func (r *scriptRun) run(a *app, script string, args []string) (int, error) {
 			}
 		}
 	})
+}
+
+// linkNames are the commands that the script finds. On the machine itself Slurm's names may
+// be Slurm's own.
+func (r *scriptRun) linkNames(a *app) []string {
+	if r.host {
+		return append(a.linkNames(false), "croft")
+	}
+	return a.linkNames(true)
+}
+
+func (r *scriptRun) notFound(program string) error {
+	if r.host {
+		return &v1.Problem{Code: string(codes.NotFound), Detail: program + " isn't on this machine: use another interpreter"}
+	}
+	return notInImage(program)
+}
+
+// afterProfile has a login shell run a program: the user's, if it is one that reads its
+// options as sh does.
+func (r *scriptRun) afterProfile(links, program string, words []string) (shell string, all []string) {
+	shell = "/bin/sh"
+	if own := r.env["SHELL"]; slices.Contains([]string{"bash", "zsh", "ksh", "dash", "sh"}, filepath.Base(own)) {
+		shell = own
+	}
+	return shell, append([]string{shell, "-l", "-c", `PATH="$0:$PATH"; export PATH; exec "$@"`, links, program}, words[1:]...)
 }
 
 func firstLineOf(s string) string {

@@ -13,8 +13,8 @@ import (
 	"croft.dev/croft/test/site"
 )
 
-// TestSteps kills the server while real containers run beside a job's own. Each of them
-// runs once, and the job's goes on.
+// TestSteps kills the server while real containers and programs on the machine run beside a
+// job's own. Each of them runs once, and the job's goes on, as does one on the machine.
 func TestSteps(t *testing.T) {
 	const kills = 6
 	s := open(t, site.Config{
@@ -27,6 +27,8 @@ func TestSteps(t *testing.T) {
 	must(t, err)
 	_, err = c.Wait(t.Context(), job.ID, v1.Running, v1.WaitOptions{})
 	must(t, err)
+	onHost, err := c.Submit(t.Context(), v1.JobSpec{Account: account, Kind: v1.KindBatch, Command: []string{"sh", "-c", "setsid sleep 599 & wait"}})
+	must(t, err)
 	killed := make(chan error, 1)
 	go func() {
 		k := &killer{site: s, rand: seeded(t), least: 50 * time.Millisecond, most: 3 * time.Second}
@@ -35,10 +37,12 @@ func TestSteps(t *testing.T) {
 	var steps []int
 	for done := false; !done; {
 		var step *v1.Step
+		spec := v1.StepSpec{Command: []string{"sh", "-c", "echo $CROFT_STEP_ID >> ~/ran; sleep 0.$((CROFT_STEP_ID % 7))"}}
+		if spec.Host = len(steps)%2 == 1; !spec.Host {
+			spec.Mounts = []v1.Mount{{Source: s.Home("ada")}}
+		}
 		must(t, v1.Retry(t.Context(), away, func() (err error) {
-			step, err = c.AddStep(t.Context(), job.ID, v1.StepSpec{
-				Command: []string{"sh", "-c", "echo $CROFT_STEP_ID >> ~/ran; sleep 0.$((CROFT_STEP_ID % 7))"}, Mounts: []v1.Mount{{Source: s.Home("ada")}},
-			}, v1.Key("step-"+strconv.Itoa(len(steps))))
+			step, err = c.AddStep(t.Context(), job.ID, spec, v1.Key("step-"+strconv.Itoa(len(steps))))
 			return err
 		}))
 		steps = append(steps, step.N)
@@ -64,13 +68,15 @@ func TestSteps(t *testing.T) {
 	if n := len(slices.Compact(slices.Clone(ran))); n != len(steps) || len(ran) != len(steps) {
 		t.Errorf("%d steps ran %d times: %v", n, len(ran), ran)
 	}
-	if now, err := c.Job(t.Context(), job.ID); err != nil || now.State != "running" || now.Attempt != 1 {
-		t.Errorf("their job is %+v, %v", now, err)
+	for _, j := range []*v1.Job{job, onHost} {
+		if now, err := c.Job(t.Context(), j.ID); err != nil || now.State != "running" || now.Attempt != 1 {
+			t.Errorf("job %s is %+v, %v", j.ID, now, err)
+		}
+		_, err = c.Stop(t.Context(), j.ID, v1.StopRequest{Now: true})
+		must(t, err)
+		_, err = c.Wait(t.Context(), j.ID, v1.Ended, v1.WaitOptions{Window: away})
+		must(t, err)
 	}
-	_, err = c.Stop(t.Context(), job.ID, v1.StopRequest{Now: true})
-	must(t, err)
-	_, err = c.Wait(t.Context(), job.ID, v1.Ended, v1.WaitOptions{Window: away})
-	must(t, err)
 	consistent(t, s.Client())
 	t.Logf("%d steps, %d kills", len(steps), kills)
 }
