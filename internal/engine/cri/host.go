@@ -85,6 +85,9 @@ func (e *Engine) hostSteps(of engine.AttemptID) (map[engine.StepID]hostStep, err
 
 func (e *Engine) hostStep(id engine.StepID) (h hostStep, err error) {
 	f := e.hostFiles(id)
+	if err := f.Ordered(); err != nil {
+		return h, err // removed, whatever is still known of it
+	}
 	e.mu.Lock()
 	h.labels = e.hostLabels[id]
 	e.mu.Unlock()

@@ -91,6 +91,12 @@ func (f Files) ReadSpec() (Spec, error) {
 	return s, read(f.spec(), &s)
 }
 
+// Ordered is an error unless there is an order.
+func (f Files) Ordered() error {
+	_, err := os.Lstat(f.spec())
+	return err
+}
+
 // note is the shim's, in the file that it holds locked.
 type note struct {
 	PID   int

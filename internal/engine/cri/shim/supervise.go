@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -123,7 +124,20 @@ func (s *supervisor) end() error {
 	case status.Signaled():
 		x.Code = 128 + int(status.Signal())
 	}
-	return s.files.write(s.files.exit(), x)
+	return s.leave(x)
+}
+
+// leave notes the end. A disk that is full has room again some day; until then the step
+// isn't over, since nobody would know how it ended.
+func (s *supervisor) leave(x Exit) error {
+	const first, last = 100 * time.Millisecond, 10 * time.Second
+	for wait := first; ; wait = min(2*wait, last) {
+		err := s.files.write(s.files.exit(), x)
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // its folder was taken away
+			return err
+		}
+		<-time.After(wait)
+	}
 }
 
 // wait passes signals on to the program's process group until the program has ended. All in
