@@ -21,7 +21,8 @@ type cbatchOptions struct {
 	pod                 bool
 	podName, podUser    string
 	podPorts, podDNS    []string
-	podUserns, podHost  bool
+	podUserns           string
+	podHost             bool
 }
 
 // flags registers them; letters are CraneSched's where Slurm's differ.
@@ -52,9 +53,10 @@ func (o *cbatchOptions) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.podPorts, "pod-port", nil, "port of the machine that leads to them, `HOST[:CONTAINER]`")
 	fs.BoolVar(&o.podHost, "pod-host-network", false, "they are in the machine's network")
 	fs.StringSliceVar(&o.podDNS, "pod-dns", nil, "address of a name server for them")
-	fs.StringVar(&o.podUser, "pod-user", "", "")
-	fs.BoolVar(&o.podUserns, "pod-userns", false, "")
-	hide(fs, "licenses", "extra-attr", "pod-user", "pod-userns")
+	fs.StringVar(&o.podUser, "pod-user", "", "whom they run as inside, `UID[:GID]`")
+	fs.Var((*usernsFlag)(&o.podUserns), "pod-userns", "fake root in them; auto: where it can be, else as you")
+	fs.Lookup("pod-userns").NoOptDefVal = "on"
+	hide(fs, "licenses", "extra-attr")
 }
 
 // withScript puts the options of a script under those of the command line, and says what
@@ -116,8 +118,6 @@ func (o *cbatchOptions) passedOver(a *app, fs *pflag.FlagSet) error {
 		return err
 	case o.licenses != "":
 		return usage("--licenses: nothing counts licenses here")
-	case o.podUser != "":
-		return usage("--pod-user: a job's containers run as you here; ccon says as whom inside")
 	case o.repeat < 1 || o.repeat > maxRepeat:
 		return usage("--repeat %d: want a number from 1 to %d", o.repeat, maxRepeat)
 	}
@@ -146,7 +146,7 @@ func (o *cbatchOptions) job(a *app, script batchScript, args []string) (v1.JobSp
 	spec.CPU = v1.Quantity(otherwise(part, string(spec.CPU)))
 	spec.Name = otherwise(spec.Name, script.job)
 	if o.pod {
-		spec.Pod = &v1.Pod{Name: o.podName, Ports: o.podPorts, DNS: o.podDNS, Network: truth(o.podHost, "host", "")}
+		spec.Pod = &v1.Pod{Name: o.podName, Ports: o.podPorts, DNS: o.podDNS, Network: truth(o.podHost, "host", ""), Userns: o.podUserns, User: o.podUser}
 	}
 	o.command(a, &spec, tasks, script.text, args)
 	spec.Env["CRANE_SUBMIT_DIR"], spec.Env["CRANE_SUBMIT_HOST"] = a.env.Dir, a.env.Host

@@ -61,7 +61,7 @@ func TestSubmission(t *testing.T) {
 
 		"cbatch":             {"cbatch -J train -A nlp -p gpu -t 1-2:30 -c 4 --mem 8G --gres gpu:a100:2 -o out/%j.txt --signal R:USR1@120 -d afterok:12 - one two", "#!/bin/bash\necho $1\n"},
 		"cbatch-script":      {"cbatch -t 10 -", "#!/bin/bash\n# train\n#CBATCH -t 5\n#CBATCH --pod  # with containers\n#CBATCH --pod-host-network=true\n#CBATCH --requeue\n#CBATCH --job-name='my job'\n#CBATCH -a 1-5%2\n\nccon run train:1\n#CBATCH -c 4\n"},
-		"cbatch-pod":         {"cbatch --pod --pod-name web --pod-port 8080:80 --pod-port 9090 --pod-dns 192.0.2.53 -", "#!/bin/sh\n#CBATCH --pod-port 1:1\ntrue\n"},
+		"cbatch-pod":         {"cbatch --pod --pod-name web --pod-port 8080:80 --pod-port 9090 --pod-dns 192.0.2.53 -", "#!/bin/sh\n#CBATCH --pod-port 1:1\n#CBATCH --pod-userns\n#CBATCH --pod-user 1001:100\ntrue\n"},
 		"cbatch-slurm":       {"cbatch -", "#!/bin/bash\n#SBATCH -J x -c2 --gpu-bind=none --nice 5 --mail-type=ALL --frobnicate=1\n#SBATCH --container-image=train:1\ntrue\n"},
 		"cbatch-login":       {"cbatch --get-user-env --export NONE --comment mine --wrap hostname", ""},
 		"cbatch-bare":        {"cbatch -", "#CBATCH -c 2\nhostname\n"},
