@@ -44,6 +44,19 @@ func TestParseRegistry(t *testing.T) {
 	}
 }
 
+// FuzzParseRegistry: what is a registry's name is one again, and can stand in a path.
+func FuzzParseRegistry(f *testing.F) {
+	for _, s := range []string{"ghcr.io", "https://HUB.lab:5000/v2/", "[::1]:5000", "a@b", "hub..lab", "index.docker.io"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name, ok := workload.ParseRegistry(s)
+		if again, still := workload.ParseRegistry(name); ok && (again != name || !still || strings.ContainsAny(name, "/@%? \x00")) {
+			t.Errorf("%q is %q, which is %q", s, name, again)
+		}
+	})
+}
+
 // FuzzRepository: the registry begins the repository, and is in its own spelling.
 func FuzzRepository(f *testing.F) {
 	for _, s := range []string{"tiny:1", "hub.lab:5000/a/b@sha256:1", "a:b/c:d@e", "/", "@", ":"} {

@@ -163,6 +163,8 @@ func (p *parser) program(s *Spec) {
 	}{{"command", s.Command}, {"args", s.Args}} {
 		total += p.words(f.path, f.words)
 	}
+	// An empty list is none, as the wire form has it.
+	s.Command, s.Args = append([]string(nil), s.Command...), append([]string(nil), s.Args...)
 	if len(s.Env) > maxEnv {
 		p.bad.Add("env", "has more than %d variables", maxEnv)
 	}

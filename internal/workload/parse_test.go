@@ -267,6 +267,7 @@ func FuzzParse(f *testing.F) {
 		{Image: "a", Begin: "+2h", Deadline: "2026-12-01T16:40:00Z", After: "after:1?afternotok:2+30", Hold: true, MaxRequeues: 1, Requeue: []string{"never"}},
 		{Image: "a", Command: []string{strings.Repeat("é", 50)}},
 		{Image: "a", Args: []string{"", "-x", "\n"}},
+		{Image: "a", Command: []string{}, Args: []string{}},
 		{Image: "a", Stdin: true, TTY: true, AwaitAttach: true},
 	} {
 		b, err := json.Marshal(s)
