@@ -92,7 +92,8 @@ type Listen struct {
 // Network says what jobs may have of the machine's network.
 type Network struct {
 	// Whether a job's containers may be in the machine's own network, if it asks for that.
-	// They then reach what listens on loopback only, too.
+	// They then reach what listens on loopback only, too, whether or not their user may
+	// log in to the machine.
 	Host bool `yaml:"host"`
 	// Ports of the machine that jobs may have lead into them, as FIRST-LAST, or none.
 	Ports PortRange `yaml:"ports"`
@@ -365,7 +366,7 @@ func Default() Config {
 		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, Userns: UsernsOff, UserJobs: 10_000},
 		Subids:     Subids{First: 1000, Users: 4090, Start: 1_879_048_192, Size: leastSubids},
 		Mounts:     []string{"~"},
-		Network:    Network{Host: true, Ports: ports(1024, 65535), Publish: "127.0.0.1"},
+		Network:    Network{Ports: ports(1024, 65535), Publish: "127.0.0.1"},
 		Priority:   Priority{Age: 1000, AgeCap: 14 * day, FairShare: 1000, Guarantee: 10_000, HalfLife: 7 * day},
 		Plan:       Plan{Depth: 100},
 		Login:      Login{Passwords: true, Session: 7 * day, Idle: day},
