@@ -40,7 +40,7 @@ func noUserns(features *runtimeapi.RuntimeHandlerFeatures, images string) string
 	if !features.GetUserNamespaces() {
 		return "the container runtime has no user namespaces"
 	}
-	ns, err := bind.Namespace(bind.IDs{}, bind.IDs{UID: 1, GID: 1})
+	ns, err := bind.Namespace(bind.IDs{}, bind.IDs{UID: 1, GID: 1}, bind.Range{})
 	if err != nil {
 		return "this machine's kernel allows no user namespaces"
 	}
@@ -171,7 +171,7 @@ func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error)
 	if !slices.ContainsFunc(ts, func(t tree) bool { return !t.site }) {
 		return "", nil
 	}
-	as, err := bind.Namespace(bind.IDs{UID: u.UID, GID: u.GID}, outside(ns))
+	as, err := bind.Namespace(bind.IDs{UID: u.UID, GID: u.GID}, outside(ns), bind.Range{First: ns.First, Size: ns.Size})
 	if err != nil {
 		return "", &engine.UnavailableError{Cause: err}
 	}

@@ -140,27 +140,29 @@ func TestRestricted(t *testing.T) {
 }
 
 // The user's files are somebody else's in the mount, and the other way round; those of
-// others are nobody's.
+// others stay theirs, and everybody has the rights there that everybody has.
 func TestMapped(t *testing.T) {
 	dir := folder(t)
 	mkdir(t, filepath.Join(dir, "own"), IDs{5001, 6001}, 0o755)
 	write(t, filepath.Join(dir, "own", "mine"), "", IDs{5001, 6001}, 0o600)
 	write(t, filepath.Join(dir, "own", "his"), "", bob, 0o600)
+	mkdir(t, filepath.Join(dir, "own", "project"), IDs{5001, 7001}, 0o755)
+	mkdir(t, filepath.Join(dir, "own", "for-all"), IDs{0, 0}, 0o1777)
 	to := IDs{1_900_000_000, 1_900_000_007}
-	ns, err := Namespace(IDs{5001, 6001}, to)
+	ns, err := Namespace(IDs{5001, 6001}, to, Range{1_900_000_000, 65536})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ns.Close()
 	at := attached(t, ada, filepath.Join(dir, "own"), func(tree *Tree) error { return tree.Map(ns) })
-	touch := exec.Command("touch", filepath.Join(at, "new"))
+	touch := exec.Command("touch", filepath.Join(at, "new"), filepath.Join(at, "project", "new"), filepath.Join(at, "for-all", "new"))
 	touch.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(to.UID), Gid: uint32(to.GID)}}
 	if out, err := touch.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	const nobody = 65534
 	for path, want := range map[string]IDs{
-		filepath.Join(at, "mine"): to, filepath.Join(at, "his"): {nobody, nobody}, filepath.Join(dir, "own", "new"): {5001, 6001},
+		filepath.Join(at, "mine"): to, filepath.Join(at, "his"): bob, filepath.Join(dir, "own", "new"): {5001, 6001},
+		filepath.Join(dir, "own", "project", "new"): {5001, 6001}, filepath.Join(dir, "own", "for-all", "new"): {5001, 6001},
 	} {
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil || (IDs{int64(st.Uid), int64(st.Gid)}) != want {
@@ -195,7 +197,7 @@ func TestNoIDMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Close()
-	ns, err := Namespace(IDs{5001, 6001}, IDs{1, 1})
+	ns, err := Namespace(IDs{5001, 6001}, IDs{1, 1}, Range{})
 	if err != nil {
 		t.Fatal(err)
 	}
