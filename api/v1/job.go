@@ -52,8 +52,8 @@ const JobClient = "/opt/croft/croft"
 
 // Mount is a bind mount of a host path.
 type Mount struct {
-	Type     string   `json:"type,omitempty" doc:"bind: a folder or file of the machine (default); tmpfs: an empty folder in the job's memory"`
-	Source   string   `json:"source,omitempty" doc:"what is mounted; a tmpfs has none"`
+	Type     string   `json:"type,omitempty" doc:"bind: a folder or file of the machine (default); volume: a folder of yours that jobs keep; tmpfs: an empty folder in the job's memory"`
+	Source   string   `json:"source,omitempty" doc:"what is mounted: a path, or a volume's name; a tmpfs has none"`
 	Target   string   `json:"target,omitempty" doc:"where; by default the same path"`
 	ReadOnly bool     `json:"read_only,omitempty"`
 	Size     Quantity `json:"size,omitempty" doc:"of a tmpfs, at most; by default half of the job's memory"`

@@ -194,6 +194,22 @@ func (l *link) Attach(ctx context.Context, step engine.StepID, req engine.Attach
 	return e.Attach(ctx, step, req)
 }
 
+func (l *link) Volumes(ctx context.Context, uid int64) ([]engine.Volume, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.Volumes(ctx, uid)
+}
+
+func (l *link) RemoveVolume(ctx context.Context, uid int64, name string) error {
+	e, err := l.get()
+	if err != nil {
+		return err
+	}
+	return e.RemoveVolume(ctx, uid, name)
+}
+
 // Close releases the engine, if there is one.
 func (l *link) Close() error {
 	l.mu.Lock()

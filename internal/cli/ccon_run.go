@@ -26,7 +26,7 @@ func (f *containerFlags) register(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(dockerNames)
 	fs.StringVar(&f.Name, "name", "", "name of the job, or of the step")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
-	fs.StringArrayVarP(&f.mounts, "volume", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringArrayVarP(&f.mounts, "volume", "v", nil, "folder or volume `SRC[:DST][:ro]` (repeatable)")
 	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
 	fs.StringVarP(&f.Workdir, "workdir", "w", "", "working directory in the container")
 	fs.StringVar(&f.entrypoint, "entrypoint", "", "program in place of the image's entry point; CMD are its arguments")
@@ -102,11 +102,6 @@ func (f *containerFlags) read(a *app, cmd *cobra.Command, args []string) (v1.Job
 	}
 	if spec.Pull, err = pullPolicy(f.pull, spec.Image); err != nil {
 		return spec, err
-	}
-	for _, m := range f.mounts {
-		if source, _, _ := strings.Cut(m, ":"); source != "" && source != "~" && !strings.ContainsAny(source, "/.") {
-			return spec, usage("-v %s: %s would be a named volume, and there are none; for a folder write ./%s", m, source, source)
-		}
 	}
 	return spec, f.readParts(a, &spec)
 }

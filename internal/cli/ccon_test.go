@@ -89,7 +89,7 @@ func TestCcon(t *testing.T) {
 		"run-nodelist":     {line: "ccon -w gpu1 run train:1"},
 		"run-cpus":         {line: "ccon run --cpus 2 train:1"},
 		"run-gpus":         {line: "ccon run --gpus all train:1"},
-		"run-volume":       {line: "ccon run -v data:/data train:1"},
+		"run-volume":       {line: "ccon run -d -v data:/data train:1"},
 		"run-time-twice":   {line: "ccon -t soon run train:1"},
 		"run-step":         {line: "ccon -c 2 --gres gpu:1 --mem 1G -t 10 run -d -e A=b tool:1 serve", job: "118"},
 		"run-step-network": {line: "ccon run --network host tool:1", job: "118"},

@@ -25,7 +25,8 @@ func (f *specFlags) readMounts(spec *v1.JobSpec) error {
 	return nil
 }
 
-// parseMount reads SRC[:DST][:ro|:rw].
+// parseMount reads SRC[:DST][:ro|:rw]. As with docker, a source that is no path but a name
+// is a volume.
 func parseMount(s string) (v1.Mount, error) {
 	parts := strings.Split(s, ":")
 	m := v1.Mount{}
@@ -39,6 +40,9 @@ func parseMount(s string) (v1.Mount, error) {
 	}
 	if len(parts) > 2 || m.Source == "" || (len(parts) == 2 && m.Target == "") {
 		return v1.Mount{}, usage("-v %s: want SRC[:DST][:ro]", s)
+	}
+	if m.Target != "" && m.Source != "~" && !strings.ContainsAny(m.Source[:1], "./~") && !strings.Contains(m.Source, "/") {
+		m.Type = "volume"
 	}
 	return m, nil
 }

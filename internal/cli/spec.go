@@ -70,7 +70,7 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	f.amounts(a, cmd)
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
-	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "folder or volume `SRC[:DST][:ro]` (repeatable)")
 	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
 	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
@@ -160,7 +160,9 @@ func (f *specFlags) readParts(a *app, spec *v1.JobSpec) error {
 	}
 	f.readPod(spec)
 	for i, m := range spec.Mounts {
-		spec.Mounts[i].Source = a.hostPath(m.Source)
+		if m.Type == "" || m.Type == "bind" {
+			spec.Mounts[i].Source = a.hostPath(m.Source)
+		}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (f *stepFlags) register(cmd *cobra.Command) {
 	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "pass standard input on")
 	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
-	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "bind mount `SRC[:DST][:ro]` (repeatable)")
+	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "folder or volume `SRC[:DST][:ro]` (repeatable)")
 	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
 }
 

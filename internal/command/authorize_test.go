@@ -196,6 +196,10 @@ var may = map[string]struct {
 		},
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"volume.remove": {
+		func(*sim) world.Command { return command.VolumeRemove{User: "ada", Volume: "cache"} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
 	"registry.logout": {
 		func(s *sim) world.Command {
 			ada, _ := s.w.Tenancy.User("ada")

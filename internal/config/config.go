@@ -47,6 +47,9 @@ type Config struct {
 	// Folders of the host that jobs may mount, with all below them. "~" is the home
 	// of the job's user. What the user may not read stays unreadable.
 	Mounts []string `yaml:"mounts"`
+	// Directory of users' named volumes, on a local file system. Left out, it is volumes in
+	// the data directory.
+	Volumes Path `yaml:"volumes" example:"/srv/croft-volumes"`
 	// What jobs may have of the machine's network.
 	Network Network `yaml:"network"`
 	// The ids that users have in their jobs' user namespaces (fake root). Croft manages
@@ -408,6 +411,9 @@ func (c *Config) derive() {
 	}
 	if c.Database.Path == "" && c.Database.DSN == "" {
 		c.Database.Path = c.in("croft.db")
+	}
+	if c.Volumes == "" {
+		c.Volumes = c.in("volumes")
 	}
 	if len(c.Partitions) == 1 {
 		c.Partitions[0].Default = true

@@ -61,6 +61,7 @@ max_grace: 1m
 	want.Data = Path(filepath.Join(here, "relative"))
 	want.Listen.Socket = want.Data + "/croft.sock"
 	want.Database.Path = want.Data + "/croft.db"
+	want.Volumes = want.Data + "/volumes"
 	want.Engine.Reserve = Reserve{CPU: 750, Mem: 4 << 30}
 	want.Engine.LogRetention = 7 * day
 	want.Engine.Mirrors = map[string][]string{"docker.io": {"https://mirror.example.org"}}

@@ -79,6 +79,12 @@ type Engine interface {
 	// *AttachError that it can't be attached to like that.
 	Attach(ctx context.Context, step StepID, req AttachRequest) error
 
+	// Volumes returns the named volumes of the user with a uid, by name.
+	Volumes(ctx context.Context, uid int64) ([]Volume, error)
+	// RemoveVolume deletes a volume with all that is in it. The error is a
+	// *NoVolumeError, or a *VolumeInUseError while an attempt has it.
+	RemoveVolume(ctx context.Context, uid int64, name string) error
+
 	// Close releases the connection. It stops nothing.
 	Close() error
 }
@@ -277,13 +283,22 @@ type Group struct {
 // is what is mounted, whatever becomes of the path.
 //
 // With Tmpfs it is an empty folder instead, of so many bytes at most, which count in the
-// memory of whoever fills it; its owner is whom the container runs as.
+// memory of whoever fills it; its owner is whom the container runs as. With Volume it is the
+// user's own volume of that name, which is made at its first use and stays.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
 	Within         []string
 	Site           bool // the site's own, which isn't looked up as the user
 	Tmpfs          int64
+	Volume         string
+}
+
+// Volume is a folder of a user's that outlives jobs. Size in bytes.
+type Volume struct {
+	Name  string
+	Size  int64
+	InUse bool // an attempt has it
 }
 
 // Phase of a step as an engine sees it.

@@ -48,3 +48,13 @@ const (
 	NoInput    = "it was started without an input"
 	InputGiven = "its input has been given by another who attached"
 )
+
+// NoVolumeError means that the user has no volume of that name.
+type NoVolumeError struct{ Name string }
+
+func (e *NoVolumeError) Error() string { return "no such volume: " + e.Name }
+
+// VolumeInUseError means that an attempt has the volume.
+type VolumeInUseError struct{ Name string }
+
+func (e *VolumeInUseError) Error() string { return "volume " + e.Name + " is in use" }

@@ -134,6 +134,13 @@ func attempts() map[string]attempt {
 			return "/v1/users/ada/registries/hub.lab", nil
 		}, []string{"ada", "root"}},
 
+		"listVolumes": {fixed("/v1/users/ada/volumes", nil), []string{"ada", "root"}},
+		"removeVolume": {func(h *harness, _ int) (string, any) {
+			uid := int64(5001)
+			h.as("root", command.UserPut{Name: "ada", UID: &uid})
+			return "/v1/users/ada/volumes/cache", nil
+		}, []string{"ada", "root"}},
+
 		"me":            {fixed("/v1/me", nil), all},
 		"listAccounts":  {fixed("/v1/accounts", nil), all},
 		"createAccount": {func(_ *harness, n int) (string, any) { return "/v1/accounts", v1.Account{Name: fmt.Sprint("new", n)} }, admin},

@@ -47,9 +47,10 @@ type harness struct {
 }
 
 type fakeEngine struct {
-	logs func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
-	exec func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
-	join func(ctx context.Context, a engine.StepID, req engine.AttachRequest) error
+	removed []string
+	logs    func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
+	exec    func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
+	join    func(ctx context.Context, a engine.StepID, req engine.AttachRequest) error
 }
 
 func (e *fakeEngine) Logs(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error {
@@ -62,6 +63,16 @@ func (e *fakeEngine) Exec(ctx context.Context, a engine.StepID, req engine.ExecR
 
 func (e *fakeEngine) Attach(ctx context.Context, a engine.StepID, req engine.AttachRequest) error {
 	return e.join(ctx, a, req)
+}
+
+// Volumes has one of ada's, who is 1001, that is in use, and any number that aren't.
+func (e *fakeEngine) Volumes(_ context.Context, uid int64) ([]engine.Volume, error) {
+	return []engine.Volume{{Name: "cache", Size: 4096}, {Name: "used", Size: 1 << 20, InUse: true}}, nil
+}
+
+func (e *fakeEngine) RemoveVolume(_ context.Context, uid int64, name string) error {
+	e.removed = append(e.removed, fmt.Sprint(uid, "/", name))
+	return nil
 }
 
 type fakePeople struct {

@@ -169,6 +169,7 @@ func probes() map[string]probe {
 		"sessions of U": {"GET", "/v1/users/NAME/sessions", nil}, "session of U": {"DELETE", "/v1/users/NAME/sessions/9", nil}, "all sessions of U": {"DELETE", "/v1/users/NAME/sessions", nil},
 		"password of U":   {"PUT", "/v1/users/NAME/password", fixedBody(v1.PasswordChange{New: "staple battery"})},
 		"registries of U": {"GET", "/v1/users/NAME/registries", nil}, "registry of U": {"DELETE", "/v1/users/NAME/registries/hub.lab", nil},
+		"volumes of U": {"GET", "/v1/users/NAME/volumes", nil}, "volume of U": {"DELETE", "/v1/users/NAME/volumes/cache", nil},
 		"login of U to a registry": {"PUT", "/v1/users/NAME/registries/hub.lab", fixedBody(v1.RegistryLogin{Username: "x", Password: "good"})},
 		"reservation V":            {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},
 		"submit in V":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.Account, s.Reservation = "", name })},

@@ -20,7 +20,7 @@ func scopes() map[string][]string {
 		"any": {
 			"me", "status", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout",
 		},
-		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listTokens", "createToken", "revokeToken"},
+		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listVolumes", "removeVolume", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "whyJob", "jobLogs", "listSteps", "getStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
 			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",

@@ -35,6 +35,8 @@ type Engine interface {
 	Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error
 	Exec(ctx context.Context, step engine.StepID, req engine.ExecRequest) (exitCode int, err error)
 	Attach(ctx context.Context, step engine.StepID, req engine.AttachRequest) error
+	Volumes(ctx context.Context, uid int64) ([]engine.Volume, error)
+	RemoveVolume(ctx context.Context, uid int64, name string) error
 }
 
 // People resolves users as the machine does. Answers may be cached for seconds.

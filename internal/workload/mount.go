@@ -2,6 +2,7 @@ package workload
 
 import (
 	"path"
+	"regexp"
 	"strings"
 
 	v1 "croft.dev/croft/api/v1"
@@ -24,6 +25,8 @@ type MountType string
 const (
 	MountBind  MountType = ""      // a folder or file of the machine
 	MountTmpfs MountType = "tmpfs" // an empty folder in the job's memory
+
+	MountVolume MountType = "volume" // a folder of the user's, by its name
 )
 
 // leastTmpfs is a page: less is none.
@@ -40,10 +43,12 @@ func (p *parser) mounts(s *Spec, in []v1.Mount) {
 		switch m.Type {
 		case "", "bind":
 			p.bind(&out, m)
+		case "volume":
+			p.volume(m)
 		case "tmpfs":
 			p.tmpfs(&out, m, s.Mem)
 		default:
-			p.bad.Add("mounts", "type %q must be bind or tmpfs", clip(m.Type))
+			p.bad.Add("mounts", "type %q must be bind, volume or tmpfs", clip(m.Type))
 			continue
 		}
 		switch {
@@ -71,6 +76,21 @@ func (p *parser) bind(out *Mount, in v1.Mount) {
 		p.bad.Add("mounts", "only a tmpfs has a size: leave it out for %q", clip(in.Source))
 	}
 	out.Source = path.Clean(in.Source)
+}
+
+// volumeName is what a volume may be called.
+var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// KnownVolume reports whether a volume may be called so.
+func KnownVolume(name string) bool { return volumeName.MatchString(name) }
+
+func (p *parser) volume(in v1.Mount) {
+	if !KnownVolume(in.Source) {
+		p.bad.Add("mounts", "%q can't be a volume's name: at most 64 letters, digits and _ . -, the first a letter or digit", clip(in.Source))
+	}
+	if in.Size != "" {
+		p.bad.Add("mounts", "only a tmpfs has a size: leave it out for %q", clip(in.Source))
+	}
 }
 
 // tmpfs checks a mount that is counted in mem; 0: not known yet.

@@ -336,7 +336,7 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	mounts, err := e.openMounts(ctx, a.User, a.Mounts)
+	mounts, err := e.openMounts(ctx, a, a.Mounts)
 	if err != nil {
 		e.t.Fatal(err)
 	}

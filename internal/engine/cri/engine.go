@@ -51,7 +51,9 @@ type Config struct {
 	NodeName string
 	StateDir string // directory for attempts' scratch; must be seen by the runtime
 	LogDir   string // directory for attempts' logs
-	InitPath string // the static croft-init binary
+
+	VolumeDir string // directory for users' volumes, default volumes in StateDir
+	InitPath  string // the static croft-init binary
 
 	CgroupParent  string // control group above all attempts', default "croft"
 	ReserveCPU    int64  // milli-cores kept from jobs
@@ -103,6 +105,7 @@ type Engine struct {
 	hub   *hub
 	pulls chan struct{}
 
+	volumes sync.Mutex  // held while one is given to an attempt or taken away
 	noIDMap atomic.Bool // the runtime has said that images can't be shown with other ids
 
 	mu     sync.Mutex
@@ -171,7 +174,7 @@ func (e *Engine) open(ctx context.Context) error {
 	if err := e.refuseKubelet(ctx); err != nil {
 		return err
 	}
-	for _, dir := range []string{e.cfg.StateDir, filepath.Join(e.cfg.StateDir, "attempts"), e.cfg.LogDir} {
+	for _, dir := range []string{e.cfg.StateDir, filepath.Join(e.cfg.StateDir, "attempts"), e.cfg.LogDir, e.cfg.VolumeDir} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("cri: %w", err)
 		}
@@ -249,6 +252,7 @@ func withDefaults(cfg Config) (Config, error) {
 	if _, err := os.Stat(cfg.InitPath); err != nil {
 		return cfg, fmt.Errorf("cri: croft-init: %w", err)
 	}
+	fill(&cfg.VolumeDir, filepath.Join(cfg.StateDir, "volumes"))
 	fill(&cfg.CgroupParent, "croft")
 	fill(&cfg.PidsMax, 16384)
 	fill(&cfg.ParallelPulls, 3)

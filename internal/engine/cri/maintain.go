@@ -50,6 +50,7 @@ func (e *Engine) Maintain(ctx context.Context, keep ...string) error {
 		e.rotateLogs(ctx, containers),
 		e.expireLogs(live),
 		e.sweep(live),
+		e.sweepVolumes(),
 		e.collectImages(ctx, keep),
 	)
 }

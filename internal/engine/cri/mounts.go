@@ -47,20 +47,20 @@ func (s scratch) mountPoint(i int) string {
 func (s scratch) mountPoints() string { return filepath.Join(string(s), "mounts") }
 
 // openMounts finds what a step mounts, as its user.
-func (e *Engine) openMounts(ctx context.Context, u engine.User, mounts []engine.Mount) (ts trees, err error) {
+func (e *Engine) openMounts(ctx context.Context, a engine.Allocation, mounts []engine.Mount) (ts trees, err error) {
 	defer func() {
 		if err != nil {
 			ts.close()
 		}
 	}()
 	for _, m := range mounts {
-		t, err := openMount(ctx, u, m)
+		t, err := e.openMount(ctx, a, m)
 		if err != nil {
 			return ts, err
 		}
 		ts = append(ts, t)
 		if err := t.Restrict(m.ReadOnly); err != nil {
-			return ts, mountError(u, m.Source, err)
+			return ts, mountError(a.User, t.source, err)
 		}
 	}
 	return ts, nil
@@ -68,12 +68,17 @@ func (e *Engine) openMounts(ctx context.Context, u engine.User, mounts []engine.
 
 // openMount finds what one mount is of. Between the check and the copy nothing is
 // looked up: both are of the same open file.
-func openMount(ctx context.Context, u engine.User, m engine.Mount) (tree, error) {
-	t := tree{source: m.Source, site: m.Site, own: m.Tmpfs > 0}
-	if t.own {
-		var err error
+func (e *Engine) openMount(ctx context.Context, a engine.Allocation, m engine.Mount) (tree, error) {
+	u, t := a.User, tree{source: m.Source, site: m.Site, own: m.Tmpfs > 0}
+	var err error
+	switch {
+	case t.own:
 		t.Tree, err = bind.Tmpfs(m.Tmpfs, bind.IDs{UID: u.UID, GID: u.GID})
 		return t, mountError(u, m.Target, err)
+	case m.Volume != "":
+		t.source = "volume " + m.Volume
+		t.Tree, err = e.openVolume(a.Attempt, u, m.Volume)
+		return t, mountError(u, t.source, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -148,9 +153,11 @@ func identityOf(u engine.User) bind.As {
 // mountError tells what the user can mend from what nobody knows.
 func mountError(u engine.User, source string, err error) error {
 	var errno syscall.Errno
-	switch {
+	switch never := new(engine.StartError); {
 	case err == nil:
 		return nil
+	case errors.As(err, &never):
+		return never
 	case errors.Is(err, unix.ENOSYS):
 		return &engine.StartError{Message: "nothing can be mounted here: that needs Linux 5.12 or later"}
 	case errors.As(err, &errno) && slices.Contains([]syscall.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG}, errno):

@@ -111,7 +111,7 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	if err != nil {
 		return err
 	}
-	mounts, err := e.openMounts(ctx, a.User, s.Mounts)
+	mounts, err := e.openMounts(ctx, a, s.Mounts)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 			return err
 		}
 	}
-	mounts, err := e.openMounts(ctx, a.User, primary.Mounts)
+	mounts, err := e.openMounts(ctx, a, primary.Mounts)
 	if err != nil {
 		return err
 	}

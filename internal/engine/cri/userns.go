@@ -134,7 +134,7 @@ func (e *Engine) settle(ctx context.Context, a *engine.Allocation, ts *trees, sa
 	}
 	a.Userns = nil
 	ts.close() // some may have other ids already
-	*ts, err = e.openMounts(ctx, a.User, a.Mounts)
+	*ts, err = e.openMounts(ctx, *a, a.Mounts)
 	return "no fake root, the job runs as " + a.User.Name + ": " + lack, err
 }
 
@@ -145,7 +145,7 @@ func (e *Engine) likelyMounts(ctx context.Context, a engine.Allocation) (ts tree
 		return nil
 	}
 	for _, dir := range []string{a.User.Home, a.Workdir} {
-		t, err := openMount(ctx, a.User, engine.Mount{Source: dir, Within: []string{dir}})
+		t, err := e.openMount(ctx, a, engine.Mount{Source: dir, Within: []string{dir}})
 		if err == nil { // else no step mounts it either
 			ts = append(ts, t)
 		}

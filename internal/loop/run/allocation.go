@@ -164,11 +164,14 @@ func mountsOf(ask []workload.Mount, roots []string, u engine.User, mem int64) []
 	}
 	var out []engine.Mount
 	for _, m := range ask {
-		if m.Type == workload.MountTmpfs {
+		switch m.Type {
+		case workload.MountTmpfs:
 			out = append(out, engine.Mount{Target: m.Target, Tmpfs: cmp.Or(m.Size, mem/2)})
-			continue
+		case workload.MountVolume:
+			out = append(out, engine.Mount{Volume: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+		default:
+			out = append(out, engine.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Within: within})
 		}
-		out = append(out, engine.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Within: within})
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func TestAJobRunsAndEnds(t *testing.T) {
 		spec.Command, spec.Args = spec.Command[:1], spec.Command[1:]
 		spec.Streams = workload.Streams{Stdin: true, TTY: true}
 		spec.Env = map[string]string{"OMP_NUM_THREADS": "7"}
-		spec.Mounts = []workload.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}, {Type: workload.MountTmpfs, Target: "/t"}, {Type: workload.MountTmpfs, Target: "/u", Size: 7}}
+		spec.Mounts = []workload.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true}, {Type: workload.MountTmpfs, Target: "/t"}, {Type: workload.MountTmpfs, Target: "/u", Size: 7}, {Type: workload.MountVolume, Source: "cache", Target: "/v"}}
 		k := b.begin(spec)
 		b.state(k, "running")
 		a := b.engine.starts[0]
@@ -32,7 +32,7 @@ func TestAJobRunsAndEnds(t *testing.T) {
 		if a.Env["CROFT_JOB_ID"] != "1" || a.Env["CUDA_VISIBLE_DEVICES"] != a.Devices[0].UUID || a.Env["OMP_NUM_THREADS"] != "7" || a.Env["CROFT_GPU"] != "1" || a.Env["CROFT_GPU_MEMORY"] != "85899345920" {
 			t.Errorf("environment %v", a.Env)
 		}
-		if diff := cmp.Diff([]engine.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true, Within: []string{"/data", "/home/ada"}}, {Target: "/t", Tmpfs: a.Memory / 2}, {Target: "/u", Tmpfs: 7}, siteMount}, a.Mounts); diff != "" {
+		if diff := cmp.Diff([]engine.Mount{{Source: "/data/set", Target: "/in", ReadOnly: true, Within: []string{"/data", "/home/ada"}}, {Target: "/t", Tmpfs: a.Memory / 2}, {Target: "/u", Tmpfs: 7}, {Volume: "cache", Target: "/v"}, siteMount}, a.Mounts); diff != "" {
 			t.Errorf("mounts (-want +got)\n%s", diff)
 		}
 		b.pass(2 * time.Minute)
