@@ -188,6 +188,7 @@ var homes = []home{
 	{"golang.org/x/term", []string{"internal/cli"}, "only the client has a terminal"},
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},
+	{"golang.org/x/sync/semaphore", []string{"internal/engine/cri"}, "steps of an attempt are changed beside each other, the attempt alone"},
 	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri"}, "several containers are stopped at a time"},
 	{"golang.org/x/sys/unix", []string{
 		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "test/site",

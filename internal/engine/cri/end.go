@@ -75,7 +75,7 @@ func (e *Engine) signalInside(ctx context.Context, container, sig string) error 
 // Stop implements engine.Engine. The sandbox stays until Remove, and with it the
 // containers' status.
 func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
-	return e.stop(ctx, id, func(have objects) []engine.StepID {
+	return e.stop(ctx, id, func() (func(), error) { return e.locks.lock(ctx, id) }, func(have objects) []engine.StepID {
 		out := []engine.StepID{id.Primary()}
 		for _, c := range have.containers {
 			if n := stepOf(c.GetLabels()); n != engine.PrimaryStep {
@@ -93,15 +93,15 @@ func (e *Engine) Stop(ctx context.Context, id engine.AttemptID) error {
 
 // StopStep implements engine.Engine.
 func (e *Engine) StopStep(ctx context.Context, id engine.StepID) error {
-	return e.stop(ctx, id.Attempt, func(objects) []engine.StepID { return []engine.StepID{id} })
+	return e.stop(ctx, id.Attempt, func() (func(), error) { return e.locks.lockStep(ctx, id) }, func(objects) []engine.StepID { return []engine.StepID{id} })
 }
 
 // stop ends the steps that which picks of what there is, several at a time.
-func (e *Engine) stop(ctx context.Context, id engine.AttemptID, which func(objects) []engine.StepID) error {
+func (e *Engine) stop(ctx context.Context, id engine.AttemptID, lock func() (func(), error), which func(objects) []engine.StepID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	unlock, err := e.locks.lock(ctx, id)
+	unlock, err := lock()
 	if err != nil {
 		return err
 	}

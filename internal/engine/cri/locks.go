@@ -4,51 +4,72 @@ import (
 	"context"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"croft.dev/croft/internal/engine"
 )
 
-// attemptLocks let one call at a time change an attempt. The zero value is ready.
+// attemptLocks let one call at a time change an attempt as a whole, and while none does,
+// one at a time change each of its further steps. The zero value is ready.
 type attemptLocks struct {
 	mu   sync.Mutex
-	held map[engine.AttemptID]*attemptLock
+	held map[string]*heldLock
 }
 
-type attemptLock struct {
-	token chan struct{} // holds one value while unlocked
+type heldLock struct {
+	*semaphore.Weighted
 	users int
 }
 
+// whole is the weight of a call that is alone.
+const whole = 1 << 30
+
 // lock waits for the attempt's lock or the end of ctx.
 func (l *attemptLocks) lock(ctx context.Context, id engine.AttemptID) (unlock func(), err error) {
+	return l.acquire(ctx, string(id), whole)
+}
+
+// lockStep waits for the lock of a step, and for the calls that change its attempt as a
+// whole.
+func (l *attemptLocks) lockStep(ctx context.Context, id engine.StepID) (unlock func(), err error) {
+	attempt, err := l.acquire(ctx, string(id.Attempt), 1)
+	if err != nil {
+		return nil, err
+	}
+	step, err := l.acquire(ctx, id.String(), whole)
+	if err != nil {
+		attempt()
+		return nil, err
+	}
+	return func() { step(); attempt() }, nil
+}
+
+func (l *attemptLocks) acquire(ctx context.Context, name string, weight int64) (release func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
-		l.held = make(map[engine.AttemptID]*attemptLock)
+		l.held = make(map[string]*heldLock)
 	}
-	a := l.held[id]
-	if a == nil {
-		a = &attemptLock{token: make(chan struct{}, 1)}
-		a.token <- struct{}{}
-		l.held[id] = a
+	h := l.held[name]
+	if h == nil {
+		h = &heldLock{Weighted: semaphore.NewWeighted(whole)}
+		l.held[name] = h
 	}
-	a.users++
+	h.users++
 	l.mu.Unlock()
 
 	leave := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if a.users--; a.users == 0 {
-			delete(l.held, id)
+		if h.users--; h.users == 0 {
+			delete(l.held, name)
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err = ctx.Err(); err == nil {
+		err = h.Acquire(ctx, weight)
+	}
+	if err != nil {
 		leave()
 		return nil, err
 	}
-	select {
-	case <-a.token:
-		return func() { a.token <- struct{}{}; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
+	return func() { h.Release(weight); leave() }, nil
 }

@@ -79,13 +79,13 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	unlock, err := e.locks.lock(ctx, a.Attempt)
+	id := engine.StepID{Attempt: a.Attempt, N: s.N}
+	unlock, err := e.locks.lockStep(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	id := engine.StepID{Attempt: a.Attempt, N: s.N}
 	have, err := e.find(ctx, a.Attempt)
 	switch {
 	case err != nil:

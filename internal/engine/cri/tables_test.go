@@ -316,6 +316,46 @@ func TestParseMemTotal(t *testing.T) {
 	}
 }
 
+// TestStepLocks changes steps of an attempt beside each other, but not beside the whole.
+func TestStepLocks(t *testing.T) {
+	var locks attemptLocks
+	first, err := locks.lockStep(t.Context(), engine.StepID{Attempt: "a", N: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := locks.lockStep(t.Context(), engine.StepID{Attempt: "a", N: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan func())
+	for _, lock := range []func() (func(), error){
+		func() (func(), error) { return locks.lock(context.Background(), "a") },
+		func() (func(), error) {
+			return locks.lockStep(context.Background(), engine.StepID{Attempt: "a", N: 2})
+		},
+	} {
+		go func() {
+			unlock, err := lock()
+			if err != nil {
+				t.Error(err)
+			}
+			entered <- unlock
+		}()
+	}
+	second()
+	select {
+	case <-entered:
+		t.Error("entered while a step of it is changed")
+	default:
+	}
+	first()
+	(<-entered)()
+	(<-entered)()
+	if len(locks.held) != 0 {
+		t.Errorf("locks left: %v", locks.held)
+	}
+}
+
 // TestAttemptLocks lets many contend for one attempt's lock, and one give up.
 func TestAttemptLocks(t *testing.T) {
 	var locks attemptLocks

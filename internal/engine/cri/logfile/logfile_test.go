@@ -2,6 +2,7 @@ package logfile
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"croft.dev/croft/internal/engine"
@@ -185,6 +187,35 @@ func TestFollow(t *testing.T) {
 	expect("last\n")
 	if err := <-result; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCloses finds the end of a log among events, of which a file name has any length.
+func TestCloses(t *testing.T) {
+	event := func(mask uint32, name string) []byte {
+		size := (len(name) + 16) / 16 * 16
+		b := make([]byte, unix.SizeofInotifyEvent, unix.SizeofInotifyEvent+size)
+		binary.NativeEndian.PutUint32(b[4:], mask)
+		binary.NativeEndian.PutUint32(b[12:], uint32(size))
+		return append(b, append([]byte(name), make([]byte, size-len(name))...)...)
+	}
+	for name, tc := range map[string]struct {
+		events []byte
+		want   bool
+	}{
+		"of the log":          {append(event(unix.IN_MODIFY, "1.log"), event(unix.IN_CLOSE_WRITE, "1.log")...), true},
+		"of a rotated one":    {event(unix.IN_CLOSE_WRITE, "1.log.20260101T000000.000000000"), false},
+		"another's":           {event(unix.IN_CLOSE_WRITE, "11.log"), false},
+		"written":             {event(unix.IN_MODIFY, "1.log"), false},
+		"nothing":             {nil, false},
+		"cut":                 {event(unix.IN_CLOSE_WRITE, "1.log")[:20], false},
+		"after a long name's": {append(event(unix.IN_CREATE, strings.Repeat("x", 200)), event(unix.IN_CLOSE_WRITE, "1.log")...), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := closes(tc.events, "1.log"); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 

@@ -29,6 +29,10 @@ const maxRecord = 256 << 10
 // the file.
 const poll = 25 * time.Millisecond
 
+// lastWrites is how long a log that is watched may take from the exit until the runtime
+// closes it.
+const lastWrites = time.Second
+
 // Read writes the log at path, the rotated files before it included, to w. With
 // Follow it goes on until ended says so and everything is read, or ctx ends. A
 // log that doesn't exist (yet) is an empty one.
@@ -108,11 +112,12 @@ func (r *reader) readAll(ctx context.Context) error {
 }
 
 func (r *reader) follow(ctx context.Context, ended Ended) error {
-	wake, stop := watch(r.path)
-	defer stop()
+	w := watch(r.path)
+	defer w.stop()
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
 	done := ended.Done()
+	patience := w.patience(done)
 	last := false // the container had exited before the read that follows
 	for {
 		if err := r.readAll(ctx); err != nil {
@@ -128,17 +133,17 @@ func (r *reader) follow(ctx context.Context, ended Ended) error {
 		if err := pause(ctx, rest); err != nil {
 			return err
 		}
-		timer.Reset(r.pause(wake))
+		timer.Reset(r.pause(w.wake))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-done:
 			done = nil
-			if err := r.settle(ctx); err != nil {
+			if err := w.settle(ctx, patience); err != nil {
 				return err
 			}
 			last = true
-		case <-wake:
+		case <-w.wake:
 		case <-timer.C:
 		}
 	}
