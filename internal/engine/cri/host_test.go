@@ -319,8 +319,14 @@ func TestHostShimGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for st := range events {
-		if left, err := e.cg.Group(e.shimGroup()).Processes(); err == nil && len(left) == 0 && st.ID() == id {
+		if st.ID() == id {
 			break
+		}
+	}
+	// It is told of before the kernel has done with the process.
+	for left := shims; len(left) > 0; {
+		if left, err = e.cg.Group(e.shimGroup()).Processes(); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if got := e.status(id); got.Phase != engine.PhaseRunning {
