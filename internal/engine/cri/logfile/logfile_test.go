@@ -2,7 +2,7 @@ package logfile
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"croft.dev/croft/internal/engine"
@@ -190,32 +189,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestCloses finds the end of a log among events, of which a file name has any length.
-func TestCloses(t *testing.T) {
-	event := func(mask uint32, name string) []byte {
-		size := (len(name) + 16) / 16 * 16
-		b := make([]byte, unix.SizeofInotifyEvent, unix.SizeofInotifyEvent+size)
-		binary.NativeEndian.PutUint32(b[4:], mask)
-		binary.NativeEndian.PutUint32(b[12:], uint32(size))
-		return append(b, append([]byte(name), make([]byte, size-len(name))...)...)
+// TestLastLines ends while whoever writes the log still has it open: what he writes before
+// he closes it belongs to it.
+func TestLastLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1.log")
+	put(t, path, line(0, "stdout", "F", "first"))
+	w, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, tc := range map[string]struct {
-		events []byte
-		want   bool
-	}{
-		"of the log":          {append(event(unix.IN_MODIFY, "1.log"), event(unix.IN_CLOSE_WRITE, "1.log")...), true},
-		"of a rotated one":    {event(unix.IN_CLOSE_WRITE, "1.log.20260101T000000.000000000"), false},
-		"another's":           {event(unix.IN_CLOSE_WRITE, "11.log"), false},
-		"written":             {event(unix.IN_MODIFY, "1.log"), false},
-		"nothing":             {nil, false},
-		"cut":                 {event(unix.IN_CLOSE_WRITE, "1.log")[:20], false},
-		"after a long name's": {append(event(unix.IN_CREATE, strings.Repeat("x", 200)), event(unix.IN_CLOSE_WRITE, "1.log")...), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := closes(tc.events, "1.log"); got != tc.want {
-				t.Errorf("got %v", got)
-			}
-		})
+	end := make(ended)
+	close(end)
+	c := &collector{got: make(chan string, 10)}
+	result := make(chan error, 1)
+	go func() { result <- Read(t.Context(), path, engine.LogOptions{Follow: true, Tail: -1}, end, c) }()
+	<-c.got
+	time.AfterFunc(4*poll, func() {
+		_, werr := w.WriteString(line(1, "stdout", "F", "last"))
+		if err := errors.Join(werr, w.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := <-result; err != nil || c.String() != "first\nlast\n" {
+		t.Errorf("read %q, %v", c.String(), err)
 	}
 }
 

@@ -24,14 +24,12 @@ type Ended interface {
 const maxRecord = 256 << 10
 
 // poll is the longest time between a write and its delivery where the file
-// can't be watched, and the time given to the runtime to write what is in its
-// pipes: it declares the container exited a moment before the last line is in
-// the file.
+// can't be watched, and the time given to whoever writes it for the last lines
+// where it isn't known when he has closed it.
 const poll = 25 * time.Millisecond
 
-// lastWrites is how long a log that is watched may take from the exit until the runtime
-// closes it.
-const lastWrites = time.Second
+// lastWrites is the time that is given where that is known.
+const lastWrites = 2 * time.Second
 
 // Read writes the log at path, the rotated files before it included, to w. With
 // Follow it goes on until ended says so and everything is read, or ctx ends. A
@@ -112,12 +110,11 @@ func (r *reader) readAll(ctx context.Context) error {
 }
 
 func (r *reader) follow(ctx context.Context, ended Ended) error {
-	w := watch(r.path)
-	defer w.stop()
+	wake, stop := watch(r.path)
+	defer stop()
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
 	done := ended.Done()
-	patience := w.patience(done)
 	last := false // the container had exited before the read that follows
 	for {
 		if err := r.readAll(ctx); err != nil {
@@ -133,17 +130,17 @@ func (r *reader) follow(ctx context.Context, ended Ended) error {
 		if err := pause(ctx, rest); err != nil {
 			return err
 		}
-		timer.Reset(r.pause(w.wake))
+		timer.Reset(r.pause(wake))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-done:
 			done = nil
-			if err := w.settle(ctx, patience); err != nil {
+			if err := r.settle(ctx); err != nil {
 				return err
 			}
 			last = true
-		case <-w.wake:
+		case <-wake:
 		case <-timer.C:
 		}
 	}
@@ -177,8 +174,26 @@ func (r *reader) finish(ctx context.Context) error {
 // rest is the time between two looks at a file that grows.
 const rest = 2 * time.Millisecond
 
-// settle gives the runtime time for its last writes.
-func (r *reader) settle(ctx context.Context) error { return pause(ctx, poll) }
+// settle gives the runtime time for its last writes: it declares the container exited a
+// moment before the last line is in the file.
+func (r *reader) settle(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < lastWrites; {
+		done, known := false, false
+		if r.file != nil {
+			done, known = written(r.file)
+		}
+		switch {
+		case done:
+			return nil
+		case !known:
+			return pause(ctx, poll)
+		}
+		if err := pause(ctx, rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
