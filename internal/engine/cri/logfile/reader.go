@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"croft.dev/croft/internal/engine"
@@ -276,16 +277,28 @@ func (r *reader) deliver(line []byte) error {
 // next returns the file after the one that is open, or "" when that is the
 // newest. The open one is known by its inode, since rotation renames it.
 func (r *reader) next() (string, error) {
+	const looks = 10 // one that somebody has moved away isn't looked for for ever
+	for n := 1; ; n++ {
+		next, again, err := r.after()
+		if !again || err != nil || n == looks {
+			return next, err
+		}
+	}
+}
+
+// after is next by one look at the directory, or again where the open file has got
+// another name in the meantime.
+func (r *reader) after() (next string, again bool, err error) {
 	files, err := Files(r.path)
 	if err != nil || len(files) == 0 {
-		return "", err
+		return "", false, err
 	}
 	if r.file == nil {
-		return files[0], nil
+		return files[0], false, nil
 	}
 	open, err := r.file.Stat()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	for i, name := range files {
 		st, err := os.Stat(name)
@@ -293,10 +306,13 @@ func (r *reader) next() (string, error) {
 			continue
 		}
 		if i+1 == len(files) {
-			return "", nil
+			return "", false, nil
 		}
-		return files[i+1], nil
+		return files[i+1], false, nil
+	}
+	if st, ok := open.Sys().(*syscall.Stat_t); ok && st.Nlink > 0 {
+		return files[0], true, nil
 	}
 	// Rotated out of existence while it was read.
-	return files[0], nil
+	return files[0], false, nil
 }
