@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"sync/atomic"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -107,7 +108,7 @@ func (e *Engine) attachFirst(ctx context.Context, id engine.StepID, awaited bool
 	if turn {
 		s.stdin = io.MultiReader(bytes.NewReader([]byte{record.Attached}), s.stdin)
 	}
-	in := &touched{Reader: s.stdin}
+	in := &touched{Reader: s.stdin, ctx: ctx}
 	s.stdin = in
 	err = attach(ctx, address, s)
 	// The runtime ends the input when the connection does. It hasn't where there never
@@ -125,14 +126,26 @@ func (e *Engine) attachFirst(ctx context.Context, id engine.StepID, awaited bool
 	return err
 }
 
-// touched notes that something was asked of a reader.
+// settling is how long an input is held back once the streams are there. The runtime
+// begins to hand it on before it joins the output, and doesn't say when it has: what
+// answers at once would do so before anybody listens.
+const settling = 100 * time.Millisecond
+
+// touched notes that something was asked of a reader, and waits then before it reads.
 type touched struct {
 	io.Reader
+	ctx  context.Context // of the attach: an io.Reader has no other way to get it
 	read atomic.Bool
 }
 
 func (t *touched) Read(b []byte) (int, error) {
-	t.read.Store(true)
+	if !t.read.Swap(true) {
+		select {
+		case <-time.After(settling):
+		case <-t.ctx.Done():
+			return 0, t.ctx.Err()
+		}
+	}
 	return t.Reader.Read(b)
 }
 
