@@ -5,11 +5,14 @@ SHELL := bash
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X croft.dev/croft/internal/version.Version=$(VERSION)
 
+# What the tests need besides: a browser, images of web programs.
+test race: for := --test
+
 ##@ Use
 
 .PHONY: setup
 setup: ## install missing Debian packages, build the container runtime once
-	@hack/setup
+	@hack/setup $(for)
 
 .PHONY: build
 build: ## build croft, croftd and croft-init into bin/
@@ -17,7 +20,7 @@ build: ## build croft, croftd and croft-init into bin/
 
 .PHONY: images
 images: setup ## build the container images that the demo and the tests use
-	@hack/images
+	@hack/images $(for)
 
 .PHONY: demo
 demo: setup build images ## run Croft on this machine with real containers
