@@ -31,6 +31,11 @@ func (c *Client) Why(ctx context.Context, id string) (*Why, error) {
 	return get[Why](ctx, c, "job", id, "/v1/jobs/%s/why", nil)
 }
 
+// Usage returns what a job uses of the machine, now and in the last hour.
+func (c *Client) Usage(ctx context.Context, id string) (*Usage, error) {
+	return get[Usage](ctx, c, "job", id, "/v1/jobs/%s/usage", nil)
+}
+
 // Stop stops a job and returns without waiting for its end.
 func (c *Client) Stop(ctx context.Context, id string, req StopRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/stop", req, opts...)

@@ -122,6 +122,7 @@ type Job struct {
 	Part      Quantity   `json:"part,omitempty" doc:"how much it has of its one device, such as 0.5; none if its devices are whole"`
 	Attempt   int        `json:"attempt,omitempty"`
 	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`
+	Usage     *UseSample `json:"usage,omitempty" doc:"of one that runs, what it uses; not in lists"`
 	Array     *Array     `json:"array,omitempty" doc:"of an array: how far its elements are"`
 	Number    string     `json:"number,omitempty" doc:"of an element: the number that it has as a job"`
 	Waits     string     `json:"waits,omitempty" doc:"what keeps a waiting job, in brief: a reason's code; why has it in full"`

@@ -174,6 +174,14 @@ func (l *link) Watch(ctx context.Context) (<-chan engine.Status, error) {
 	return e.Watch(ctx)
 }
 
+func (l *link) Usage(ctx context.Context) (engine.Usage, error) {
+	e, err := l.get()
+	if err != nil {
+		return engine.Usage{}, err
+	}
+	return e.Usage(ctx)
+}
+
 func (l *link) Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error {
 	return l.do(func(e engine.Engine) error { return e.Logs(ctx, step, opts, w) })
 }

@@ -23,13 +23,16 @@ import (
 	"croft.dev/croft/internal/loop/plan"
 	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
+	usageloop "croft.dev/croft/internal/loop/usage"
 	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/usage"
 	"croft.dev/croft/internal/workload"
 )
 
 // Periods of the loops that look at something outside the world.
 const (
 	inventoryPeriod = 5 * time.Second
+	usagePeriod     = 5 * time.Second
 	groupsPeriod    = time.Minute
 	periodsPeriod   = 10 * time.Second
 	bookingRetry    = time.Minute
@@ -55,6 +58,7 @@ type loops struct {
 	groups    groups.Loop
 	period    period.Loop
 	reserve   reserve.Loop
+	usage     usageloop.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -83,6 +87,7 @@ func (s *server) newLoops() *loops {
 	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
 	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
+	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
 	return l
 }
 
@@ -115,7 +120,7 @@ func (l *loops) run(ctx context.Context) {
 	}
 	cancel()
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -99,8 +99,12 @@ var layers = []layer{
 		why: "the one writer knows what a command is and nothing of any particular one: no job, no account, no money",
 	},
 	{
-		name: "query", packages: []string{"internal/query"}, may: []string{"internal/store", "internal/store/chain", "domain", "leaves", "wire"},
+		name: "query", packages: []string{"internal/query"}, may: []string{"internal/store", "internal/store/chain", "usage", "domain", "leaves", "wire"},
 		why: "reading changes nothing and reaches no machine",
+	},
+	{
+		name: "usage", packages: []string{"internal/usage"}, may: []string{"leaves"},
+		why: "it keeps numbers and knows neither where they come from nor what follows from them",
 	},
 	{
 		name: "loops' tests", packages: []string{"internal/loop/looptest"},
@@ -109,7 +113,7 @@ var layers = []layer{
 	},
 	{
 		name: "loops", packages: []string{"internal/loop", "internal/loop/..."},
-		may: []string{"internal/loop", "internal/engine", "command", "domain", "leaves", "api/v1/codes"},
+		may: []string{"internal/loop", "internal/engine", "usage", "command", "domain", "leaves", "api/v1/codes"},
 		why: "a loop sees snapshots and proposes commands: it knows neither database nor sequencer, no other loop, and of an engine only the interface",
 	},
 	{

@@ -108,6 +108,13 @@ var (
 		Holders:  []v1.Holder{{Account: "vision", What: "3 gpu in 2 jobs", Until: at(16, 20)}}}
 )
 
+// using is a job of which it is known what it uses, but for one device.
+func using(j v1.Job) v1.Job {
+	busy := int64(97)
+	j.Usage = &v1.UseSample{At: now, CPU: "0.02", Mem: "1200M", Devices: []v1.DeviceUse{{Name: "gpu0", Percent: &busy, Mem: "40G"}, {Name: "gpu1"}}}
+	return j
+}
+
 func page[T any](items ...T) v1.Page[T] { return v1.Page[T]{Items: items} }
 
 // log is a job's whole log.
@@ -251,6 +258,7 @@ func TestCommands(t *testing.T) {
 		"ls-denied":          {args: "ls", with: map[string]any{"GET /v1/jobs": &v1.Problem{Status: 403, Code: "denied", Detail: "you may not see the jobs of bob"}}},
 		"ls-internal":        {args: "ls", with: map[string]any{"GET /v1/jobs": &v1.Problem{Status: 500, Code: "internal", Title: "Internal error"}}},
 		"show":               {args: "show 118"},
+		"show-usage":         {args: "show 118", with: map[string]any{"GET /v1/jobs/118": using(running)}},
 		"show-ended":         {args: "show 117"},
 		"show-refused":       {args: "show R-7", with: map[string]any{"GET /v1/jobs/R-7": v1.Job{ID: "R-7", State: "refused", Spec: v1.JobSpec{GPU: "8", Model: "A100-80GB"}, Submitted: now, Reasons: reasons, Remedy: remedy}}},
 		"show-json":          {args: "show 117 -o json"},

@@ -79,6 +79,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"until", a.runsUntil(j),
 		"node", j.Node,
 		"devices", devices(j),
+		"uses", uses(j),
 		"attempt", attempt(j.Attempt),
 	)
 	a.writeReceipt(w, j.Receipt)
@@ -96,6 +97,23 @@ func devices(j *v1.Job) string {
 		return string(j.Part) + " of " + names
 	}
 	return names
+}
+
+// uses is "0.02 of 8 cpu  1.2G of 64G mem  gpu0 97 %".
+func uses(j *v1.Job) string {
+	u := j.Usage
+	if u == nil {
+		return ""
+	}
+	parts := []string{cmp.Or(string(u.CPU), "?") + " of " + string(j.Spec.CPU) + " cpu", string(u.Mem) + " of " + string(j.Spec.Mem) + " mem"}
+	for _, d := range u.Devices {
+		busy := "?"
+		if d.Percent != nil {
+			busy = strconv.FormatInt(*d.Percent, 10)
+		}
+		parts = append(parts, d.Name+" "+busy+" %")
+	}
+	return strings.Join(parts, "  ")
 }
 
 // devicesOf is how many devices a job has or asks for, or else of a part its memory.

@@ -60,6 +60,10 @@ type Engine interface {
 	// Watch sends a Status whenever one changes, until ctx ends; then it closes
 	// the channel. Events may be lost; List repairs.
 	Watch(ctx context.Context) (<-chan Status, error)
+	// Usage returns what this instance's attempts that run use, and how busy devices are.
+	// It starts no process in any of them. An attempt that has ended may be in it until
+	// it is removed.
+	Usage(ctx context.Context) (Usage, error)
 
 	// Logs writes the step's log to w. With Follow it goes on until the step has
 	// ended and its log is complete, or ctx ends.

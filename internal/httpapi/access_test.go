@@ -98,6 +98,7 @@ func attempts() map[string]attempt {
 		"listJobs":  {fixed("/v1/jobs?user=*", nil), all},
 		"getJob":    {ofJob("/v1/jobs/%s", nil), readers},
 		"whyJob":    {ofJob("/v1/jobs/%s/why", nil), readers},
+		"jobUsage":  {ofJob("/v1/jobs/%s/usage", nil), readers},
 		"stopJob":   {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
 		"holdJob":   {ofJob("/v1/jobs/%s/hold", nil), []string{"ada", "mia", "olga", "root"}},
 		"releaseJob": {ofJob("/v1/jobs/%s/release", nil, func(h *harness, job string) {

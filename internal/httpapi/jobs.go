@@ -201,6 +201,8 @@ func span(s string) (time.Duration, error) {
 
 func (c *call) why() (v1.Why, error) { return c.Reader.Why(c.r.Context(), c.p, c.path("id")) }
 
+func (c *call) usage() (v1.Usage, error) { return c.Reader.Usage(c.r.Context(), c.p, c.path("id")) }
+
 // stop stops a job, or elements of an array: 12_7, 12_[0-5,9] or as the body says.
 func (c *call) stop(in v1.StopRequest) (v1.Job, error) {
 	name, err := c.stopNamed(c.path("id"), in)

@@ -22,12 +22,12 @@ func scopes() map[string][]string {
 		},
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listVolumes", "removeVolume", "listTokens", "createToken", "revokeToken"},
 		"read": {
-			"listJobs", "getJob", "whyJob", "jobLogs", "listSteps", "getStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
+			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
 			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"quote", "submitJob", "listJobs", "listEvents", "streamEvents"},
 		"manage": {
-			"listJobs", "getJob", "whyJob", "jobLogs", "listSteps", "getStep", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
+			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
 			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "holdJob", "releaseJob", "requeueJob", "prioritizeJob",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",

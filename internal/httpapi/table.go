@@ -35,6 +35,7 @@ func jobOperations() []operation {
 		ask("getJob", "GET /v1/jobs/{id}", "A job, or a refused request (R-7)", access.JobSee, (*call).job,
 			param{"wait", "running or ended: answer when the job has come so far"}, param{"timeout", "answer then in any case, e.g. 60s (default)"}),
 		ask("whyJob", "GET /v1/jobs/{id}/why", "Why a job is where it is, by the decision that starts jobs", access.JobSee, (*call).why),
+		ask("jobUsage", "GET /v1/jobs/{id}/usage", "What a job uses of the machine, now and in the last hour", access.JobSee, (*call).usage),
 		tell("stopJob", "POST /v1/jobs/{id}/stop", "Stop a job", access.JobControl, ok, (*call).stop),
 		ask("holdJob", "POST /v1/jobs/{id}/hold", "Keep a waiting job from starting", access.JobControl, (*call).hold),
 		ask("releaseJob", "POST /v1/jobs/{id}/release", "Take a hold off a job", access.JobControl, (*call).release),

@@ -318,6 +318,9 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 		win := window(verdict.Window)
 		out.Window, out.Reasons = &win, Reasons(verdict.Reasons)
 	}
+	if detail {
+		out.Usage = r.usageNow(v, j)
+	}
 	out.Array = arrayWire(j.Array, true)
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err

@@ -21,6 +21,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/usage"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -61,6 +62,8 @@ type Server struct {
 	Coming   func(image string) string     // "ready", "pulling 40%"; nil: not known
 
 	StepProgress func(*workload.Step) string // "pulling 40%"; nil: none
+
+	Usage *usage.Book // what running jobs use; nil: not known
 }
 
 // Deps is what a Reader is made of.

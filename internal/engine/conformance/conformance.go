@@ -69,6 +69,8 @@ type Commands struct {
 	// Sizes prints its terminal's size as "ROWS COLUMNS" whenever that changes, and
 	// runs for at least an hour.
 	Sizes []string
+	// Busy prints the line "ready" and uses the CPU that it has for at least an hour.
+	Busy []string
 	// NotFound names a program that isn't in the image.
 	NotFound []string
 	// MemoryHog touches more memory than Fixture.Memory. Optional.
@@ -133,7 +135,7 @@ type testCase struct {
 
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
-	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases())
+	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases(), usageCases())
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}
@@ -174,6 +176,7 @@ func checkFixture(t *testing.T, f Fixture) {
 		{"Commands.PrintWorkdir", len(c.PrintWorkdir) > 0},
 		{"Commands.Copy", len(c.Copy) > 0},
 		{"Commands.Sizes", len(c.Sizes) > 0},
+		{"Commands.Busy", len(c.Busy) > 0},
 		{"Commands.NotFound", len(c.NotFound) > 0},
 	}
 	for _, r := range required {

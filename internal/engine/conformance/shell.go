@@ -21,6 +21,7 @@ func ShellCommands() Commands {
 		PrintWorkdir: []string{"pwd"},
 		Copy:         []string{"cat"},
 		Sizes:        shell(`last=; while :; do now=$(stty size); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.05; done`),
+		Busy:         shell(`echo ready; while :; do :; done`),
 		NotFound:     []string{"/no/such/program"},
 		MemoryHog:    shell(`x=0123456789abcdef; while :; do x=$x$x; done`),
 	}

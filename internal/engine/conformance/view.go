@@ -196,6 +196,7 @@ func viewCancelled(w *world) {
 			return err
 		}},
 		{"List", func(ctx context.Context) error { _, err := w.Engine.List(ctx); return err }},
+		{"Usage", func(ctx context.Context) error { _, err := w.Engine.Usage(ctx); return err }},
 		{"Exec", func(ctx context.Context) error {
 			_, err := w.Engine.Exec(ctx, a.Attempt.Primary(), engine.ExecRequest{Command: w.Commands.Sleep})
 			return err

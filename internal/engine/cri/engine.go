@@ -41,6 +41,8 @@ type DeviceSource interface {
 	// Nodes returns the device nodes that come with the devices given, which are some of
 	// its own. One that is gone is an *engine.StartError.
 	Nodes(given []engine.Device) ([]cgroup.Device, error)
+	// Usage returns how busy the devices are of which that can be known.
+	Usage(ctx context.Context) ([]engine.DeviceUsage, error)
 }
 
 // Config describes one machine. Endpoint, Instance, NodeName, StateDir, LogDir

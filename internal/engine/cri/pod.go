@@ -78,8 +78,10 @@ func (e *Engine) cgroupParent(id engine.AttemptID) string {
 		return e.cgroupOf(id)
 	}
 	// In a slice's name a dash stands for a level of the hierarchy.
-	return strings.ReplaceAll(e.cfg.CgroupParent, "-", "_") + "-" + strings.ReplaceAll(string(id), "-", "_") + ".slice"
+	return sliceOf(e.cfg.CgroupParent) + "-" + sliceOf(string(id)) + ".slice"
 }
+
+func sliceOf(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 func (e *Engine) limits(a engine.Allocation) cgroup.Limits {
 	return cgroup.Limits{Memory: a.Memory + sandboxMemory, Pids: e.cfg.PidsMax}

@@ -107,6 +107,7 @@ func simCommands() conformance.Commands {
 		PrintWorkdir: []string{"pwd"},
 		Copy:         []string{"cat"},
 		Sizes:        []string{"sim", "forever", "sizes"},
+		Busy:         []string{"sim", "forever", "out=ready", "cpu=1"},
 		NotFound:     []string{"sim", "not-found"},
 		MemoryHog:    []string{"sim", "run=1s", "oom"},
 	}

@@ -32,6 +32,11 @@ type Program struct {
 	// Sizes makes the program print the size of its terminal, as "ROWS COLUMNS",
 	// whenever that changes.
 	Sizes bool
+	// CPU in milli-cores and, by the order of its devices, how busy it keeps those, in
+	// thousandths: for Busy from its begin on, or with 0 as long as it runs.
+	CPU  int64
+	GPU  []int64
+	Busy time.Duration
 }
 
 // Output is a line that a program prints, At after its begin.
@@ -57,6 +62,8 @@ const untilSignalled = -1
 //	                 ignore-term, trap-term=2s, trap=USR1  see Program
 //	                 not-found  isn't there;  refuse=TEXT  can't be started
 //	                 sizes    prints the size of its terminal whenever that changes
+//	                 cpu=0.5  uses half a core;  gpu=80,0  keeps its devices busy so
+//	                 many percent of the time;  busy=10m  both for so long, then not at all
 //	true false sleep echo printenv env pwd exit cat, sh -c and bash -c with
 //	                 these, joined by ; && and newlines, with quotes, $NAME and >&2
 //
@@ -135,6 +142,16 @@ func (b *builder) word(word string) bool {
 		b.p.OutOfMemory = true
 	case "sizes":
 		b.p.Sizes = true
+	case "cpu":
+		b.p.CPU, ok = parseMilli(value)
+	case "gpu":
+		for part := range strings.SplitSeq(value, ",") {
+			n, err := strconv.ParseUint(part, 10, 7)
+			ok = ok && err == nil && n <= 100
+			b.p.GPU = append(b.p.GPU, int64(n)*10)
+		}
+	case "busy":
+		b.p.Busy, ok = parseDuration(value)
 	case "ignore-term":
 		b.p.IgnoreTerm = true
 	case "trap-term":
@@ -172,6 +189,13 @@ const (
 	day     = 24 * time.Hour
 	longest = 100 * 365 * day
 )
+
+// parseMilli reads a number of cores with up to three digits after the point.
+func parseMilli(s string) (int64, bool) {
+	whole, part, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseUint(whole+(part + "000")[:3], 10, 24)
+	return int64(n), err == nil && len(part) <= 3
+}
 
 func parseExit(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 8)

@@ -332,17 +332,23 @@ func Within(text, group string) bool {
 
 // field returns the value after name in a file of "name value" lines, or 0.
 func field(path, name string) int64 {
+	n, _ := fieldOf(path, name)
+	return n
+}
+
+// fieldOf is field that also says whether there is one.
+func fieldOf(path, name string) (int64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	for line := range strings.Lines(string(text)) {
 		if v, ok := strings.CutPrefix(line, name+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-			return n
+			n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			return n, err == nil
 		}
 	}
-	return 0
+	return 0, false
 }
 
 func exists(dir, name string) bool {

@@ -121,6 +121,15 @@ func (n *NVIDIA) Devices(ctx context.Context) ([]engine.Device, error) {
 	return selectDevices(all, n.cfg.Subset)
 }
 
+// Usage implements cri.DeviceSource.
+func (n *NVIDIA) Usage(ctx context.Context) ([]engine.DeviceUsage, error) {
+	out, err := n.cfg.Query(ctx, "--query-gpu="+usageFields, "--format=csv,noheader,nounits")
+	if err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	return parseUsage(string(out), n.cfg.Now())
+}
+
 // health returns the fatal errors by UUID.
 func (n *NVIDIA) health(ctx context.Context) map[string]string {
 	for _, q := range healthQueries {

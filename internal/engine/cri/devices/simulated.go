@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ type SimulatedConfig struct {
 	Count    int
 	Model    string   // catalogue model of all of them, such as "a100-80g"
 	CDIDir   string   // where the CDI file goes; a directory that the runtime reads
-	Dir      string   // where FaultsFile is looked for
+	Dir      string   // where FaultsFile and UsageFile are looked for
 	Subset   []string // offer only these, by UUID or index
 }
 
@@ -41,6 +42,22 @@ type Fault struct {
 	Foreign  []engine.Process `json:"foreign,omitempty"`  // processes that Croft didn't start
 	Leftover int64            `json:"leftover,omitempty"` // bytes in use by no process
 	Error    string           `json:"error,omitempty"`    // a fatal error
+}
+
+// UsageFile, in SimulatedConfig.Dir, plays how busy devices are: a Usage, which may
+// change at any time. Without it they are idle.
+const UsageFile = "sim-usage.json"
+
+// Usage is the contents of UsageFile: by index of the device.
+type Usage struct {
+	Devices map[int]Busy `json:"devices"`
+}
+
+// Busy is how busy a simulated device is.
+type Busy struct {
+	Percent int64 `json:"percent"`
+	Memory  int64 `json:"memory,omitempty"`  // bytes in use
+	Unknown bool  `json:"unknown,omitempty"` // it can't be known, as of a real one in MIG mode
 }
 
 // SimulatedKind is the kind of simulated devices in CDI.
@@ -148,6 +165,29 @@ func (s *Simulated) Devices(context.Context) ([]engine.Device, error) {
 			d.Healthy, d.Reason = false, leftoverReason(f.Leftover)
 		}
 		out[i] = d
+	}
+	return out, nil
+}
+
+// Usage implements cri.DeviceSource.
+func (s *Simulated) Usage(context.Context) ([]engine.DeviceUsage, error) {
+	text, err := os.ReadFile(filepath.Join(s.cfg.Dir, UsageFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	var played Usage
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &played); err != nil {
+			return nil, fmt.Errorf("devices: %s: %w", UsageFile, err)
+		}
+	}
+	var out []engine.DeviceUsage
+	for _, d := range s.devices {
+		b := played.Devices[d.Index]
+		if b.Unknown {
+			continue
+		}
+		out = append(out, engine.DeviceUsage{UUID: d.UUID, At: time.Now(), Busy: min(max(b.Percent, 0), 100) * 10, Memory: b.Memory})
 	}
 	return out, nil
 }

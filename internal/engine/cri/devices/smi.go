@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"croft.dev/croft/internal/engine"
 )
 
 // gpuFields are the fields of the query whose answer parseGPUs reads. All of them
@@ -91,6 +94,29 @@ func mebibytes(s string) (bytes int64, broken bool) {
 func notAvailable(s string) bool {
 	s = strings.ToLower(strings.Trim(s, "[]"))
 	return s == "n/a" || s == "not supported" || s == ""
+}
+
+// usageFields are the fields of the query whose answer parseUsage reads.
+const usageFields = "uuid,utilization.gpu,memory.used"
+
+// parseUsage returns how busy devices are, in thousandths. One of which the driver can't
+// say it, as of one that is cut into MIG instances, is left out: nobody may take it for
+// idle.
+func parseUsage(text string, at time.Time) ([]engine.DeviceUsage, error) {
+	lines, err := rows(text, strings.Count(usageFields, ",")+1)
+	if err != nil {
+		return nil, err
+	}
+	var out []engine.DeviceUsage
+	for _, f := range lines {
+		percent, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil || percent < 0 || percent > 100 || !strings.HasPrefix(f[0], "GPU-") {
+			continue
+		}
+		used, _ := mebibytes(f[2])
+		out = append(out, engine.DeviceUsage{UUID: f[0], At: at, Busy: percent * 10, Memory: used})
+	}
+	return out, nil
 }
 
 // parseHealth reads the answer to one of healthQueries: the UUID, then as many of
