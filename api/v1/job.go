@@ -5,13 +5,14 @@ import "time"
 // JobSpec is what a user asks for. Job files have the same fields.
 type JobSpec struct {
 	Name        string            `json:"name,omitempty" maxLength:"200" doc:"label; by default the command's name"`
-	Kind        string            `json:"kind,omitempty" doc:"container (default), or batch: a program on the machine itself, with the rights that you have there"`
+	Kind        string            `json:"kind,omitempty" doc:"container (default), batch: a program on the machine itself, with the rights that you have there; or workspace: a container that is stopped and started by its name until it is deleted"`
 	Account     string            `json:"account,omitempty" doc:"who pays; by default your only account"`
 	Partition   string            `json:"partition,omitempty"`
 	QoS         string            `json:"qos,omitempty"`
 	Image       string            `json:"image,omitempty" doc:"image reference; of a batch job what its steps run in that are containers and name none"`
 	Command     []string          `json:"command,omitempty" doc:"in place of the image's entry point and command; by default those"`
 	Args        []string          `json:"args,omitempty" doc:"in place of the image's command alone: arguments of its entry point, or of command"`
+	Pause       bool              `json:"pause,omitempty" doc:"its container runs no program of its own, but waits to be stopped: for terminals and further steps"`
 	Stdin       bool              `json:"stdin,omitempty" doc:"its program has an input, which who attaches gives; without a terminal the first who does, to its end"`
 	TTY         bool              `json:"tty,omitempty" doc:"its program has a terminal"`
 	AwaitAttach bool              `json:"await_attach,omitempty" doc:"its program begins once somebody is attached with its input or a terminal's size, 15s after the start in any case"`
@@ -19,6 +20,7 @@ type JobSpec struct {
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
 	Pod         *Pod              `json:"pod,omitempty" doc:"what its containers share"`
+	Apps        []App             `json:"apps,omitempty" maxItems:"8" doc:"web programs in it, each of which has an address"`
 	GPU         Quantity          `json:"gpu,omitempty" doc:"number of devices"`
 	GPUMem      Quantity          `json:"gpu_mem,omitempty" doc:"memory of each device that is the job's, e.g. 10G; without gpu a part of one device that has as much"`
 	Model       string            `json:"model,omitempty" doc:"accelerator model, or several that will do as a100|h100; by default any"`
@@ -44,11 +46,22 @@ type JobSpec struct {
 const (
 	KindContainer = "container"
 	KindBatch     = "batch"
+	KindWorkspace = "workspace"
 )
 
 // JobClient is where a job finds croft itself in its container. A program on the machine is
 // given the machine's own in its place.
 const JobClient = "/opt/croft/croft"
+
+// App is a web program in a job. It listens on a port of the job's own network, where its
+// loopback will do; Croft leads to it whoever may.
+type App struct {
+	Name   string `json:"name,omitempty" doc:"small letters, digits and dashes; by default web"`
+	Port   int    `json:"port" minimum:"1" maximum:"65535" doc:"TCP port that it listens on in the job"`
+	Path   string `json:"path,omitempty" doc:"where a browser is sent first, such as /lab; by default /"`
+	Health string `json:"health,omitempty" doc:"path that answers with a status below 500 once it is ready; by default that it takes connections will do"`
+	Strip  *bool  `json:"strip,omitempty" doc:"where its address is a path of the site's, such as /w/118/: that part isn't passed on to it (default true); false for a program that is told CROFT_BASE_URL"`
+}
 
 // Mount is a bind mount of a host path.
 type Mount struct {

@@ -22,6 +22,7 @@ type specFlags struct {
 	env    []string
 	mounts []string
 	tmpfs  []string
+	apps   []string
 	pod    v1.Pod
 	host   bool
 }
@@ -77,6 +78,7 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
+	fs.StringArrayVar(&f.apps, "app", nil, "web program in the job, `[NAME=]PORT[/PATH]`, such as 6006 (repeatable)")
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
 	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	a.completeFlag(cmd, "pid", fixed("private", "shared"))
@@ -159,6 +161,9 @@ func (f *specFlags) readParts(a *app, spec *v1.JobSpec) error {
 		return err
 	}
 	f.readPod(spec)
+	if err := f.readApps(spec); err != nil {
+		return err
+	}
 	for i, m := range spec.Mounts {
 		if m.Type == "" || m.Type == "bind" {
 			spec.Mounts[i].Source = a.hostPath(m.Source)

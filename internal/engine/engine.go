@@ -217,6 +217,9 @@ type Container struct {
 	Image   string // reference; ImageID, when set, is what is really run
 	ImageID string
 	Command []string // empty: the image's own entry point and command
+	// Pause is set for a container that runs no program but waits, and ends with 0 when it
+	// is told to terminate. Command and Args mean nothing then.
+	Pause   bool
 	Args    []string
 	Env     map[string]string
 	Workdir string // with Host empty: the user's home

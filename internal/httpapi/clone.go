@@ -69,7 +69,7 @@ func setField(fields map[string]any, name, value string) error {
 
 func valueOf(name, value string) (any, error) {
 	switch name {
-	case "command", "args", "requeue", "mounts", "env":
+	case "command", "args", "requeue", "mounts", "env", "apps":
 		if value[0] == '[' || value[0] == '{' {
 			var v any
 			if json.Unmarshal([]byte(value), &v) != nil {
@@ -84,7 +84,7 @@ func valueOf(name, value string) (any, error) {
 			return strings.Split(value, ","), nil
 		}
 		return nil, fmt.Errorf("must be JSON")
-	case "hold", "stdin", "tty", "await_attach":
+	case "hold", "stdin", "tty", "await_attach", "pause":
 		b, err := strconv.ParseBool(value)
 		if err != nil {
 			return nil, fmt.Errorf("must be true or false")

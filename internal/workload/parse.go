@@ -72,15 +72,19 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s := Spec{
 		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
 		Image: in.Image, Command: in.Command, Args: in.Args, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
-		Reservation: in.Reservation, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach},
+		Reservation: in.Reservation, Pause: in.Pause, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach},
 	}
 	p.text(&s, in)
 	p.amounts(&s, in, def)
 	p.mounts(&s, in.Mounts)
 	s.Pod = p.pod(in.Pod)
+	p.apps(&s, in.Apps)
 	s.Signal = p.signal(in.Signal)
 	s.Requeue, s.Requeues = p.requeue(in.Requeue), p.requeues(in.MaxRequeues)
 	p.times(&s, in, def.Now)
+	if s.Kind == KindWorkspace {
+		p.workspace(&s, in)
+	}
 	if s.Name == "" {
 		s.Name = nameOf(s)
 	}
@@ -93,8 +97,8 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	if s.Kind == "" {
 		s.Kind = KindContainer
 	}
-	if s.Kind != KindContainer && s.Kind != KindBatch {
-		p.bad.Add("kind", "%q isn't supported: use container or batch", clip(in.Kind))
+	if !slices.Contains([]Kind{KindContainer, KindBatch, KindWorkspace}, s.Kind) {
+		p.bad.Add("kind", "%q isn't supported: use container, batch or workspace", clip(in.Kind))
 	}
 	for _, f := range []struct{ path, v string }{{"account", s.Account}, {"partition", s.Partition}, {"qos", s.QoS}, {"reservation", s.Reservation}} {
 		if f.v != "" && !named(f.v) {
@@ -107,6 +111,9 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	p.container(s, !s.Host())
 	if s.Host() {
 		p.host(s, in.Mounts)
+	}
+	if s.Pause && (s.Host() || len(s.Command)+len(s.Args) > 0 || s.Stdin || s.TTY) {
+		p.bad.Add("pause", "is instead of a program: leave out command, args, stdin and tty, or pause; a batch job has a program")
 	}
 }
 
@@ -437,7 +444,7 @@ func (s Spec) devices() (gpu, mem v1.Quantity) {
 func (s Spec) Wire() v1.JobSpec {
 	w := v1.JobSpec{
 		Name: s.Name, Kind: string(s.Kind), Account: s.Account, Partition: s.Partition, QoS: s.QoS, Image: s.Image,
-		Command: s.Command, Args: s.Args, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
+		Command: s.Command, Args: s.Args, Pause: s.Pause, Stdin: s.Stdin, TTY: s.TTY, AwaitAttach: s.AwaitAttach, Env: s.Env, Workdir: s.Workdir, Model: s.Model, Constraint: s.Where, Reservation: s.Reservation, Requeue: s.Requeue, Priority: s.Priority, Pull: s.Pull,
 		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}
@@ -449,6 +456,6 @@ func (s Spec) Wire() v1.JobSpec {
 	if s.Signal.Name != "" {
 		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
 	}
-	w.Mounts = wireMounts(s.Mounts)
+	w.Mounts, w.Apps = wireMounts(s.Mounts), wireApps(s.Apps)
 	return w
 }

@@ -65,7 +65,7 @@ func TestParseNamesFieldAndFix(t *testing.T) {
 		"time overflows":      {func(s *v1.JobSpec) { s.Time = "999999999999d" }, "time", "such as 2h"},
 		"grace negative":      {func(s *v1.JobSpec) { s.Grace = "-1s" }, "grace", "such as 30s"},
 		"grace above site's":  {func(s *v1.JobSpec) { s.Grace = "11m" }, "grace", "at most 10m"},
-		"kind unknown":        {func(s *v1.JobSpec) { s.Kind = "vm" }, "kind", "use container or batch"},
+		"kind unknown":        {func(s *v1.JobSpec) { s.Kind = "vm" }, "kind", "use container, batch or workspace"},
 		"batch, no command":   {func(s *v1.JobSpec) { s.Kind, s.Command = "batch", nil }, "command", "is missing"},
 		"batch, a mount": {func(s *v1.JobSpec) {
 			s.Kind, s.Command, s.Mounts = "batch", []string{"a"}, []v1.Mount{{Source: "/data"}}
@@ -273,6 +273,7 @@ func FuzzParse(f *testing.F) {
 		{Image: "a", Args: []string{"", "-x", "\n"}},
 		{Image: "a", Command: []string{}, Args: []string{}},
 		{Image: "a", Stdin: true, TTY: true, AwaitAttach: true},
+		{Kind: "workspace", Image: "a", Pause: true, Apps: []v1.App{{Port: 8888, Path: "/lab?x=1#y", Health: "/%2e./"}, {Name: "b", Port: 1, Strip: new(bool)}}},
 	} {
 		b, err := json.Marshal(s)
 		if err != nil {

@@ -8,10 +8,11 @@ import (
 // Kind of a job.
 type Kind string
 
-// The kinds. Workspace and service follow.
+// The kinds. Service follows.
 const (
 	KindContainer Kind = "container" // its primary is a container
 	KindBatch     Kind = "batch"     // its primary is a program on the machine itself
+	KindWorkspace Kind = "workspace" // a container too, that is stopped and started until it is deleted
 )
 
 // Host reports whether the primary is a program on the machine itself. The image is then
@@ -28,11 +29,13 @@ type Spec struct {
 	Image     string   `json:"image"`             // a batch job may have none
 	Command   []string `json:"command,omitempty"` // in place of the image's entry point and command
 	Args      []string `json:"args,omitempty"`    // of the entry point, whichever it is
+	Pause     bool     `json:"pause,omitempty"`   // its primary is no program, but waits to be stopped
 	Streams
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
 	Pod         Pod               `json:"pod,omitzero"`
+	Apps        []App             `json:"apps,omitempty"`
 	GPU         int64             `json:"gpu,omitempty"`     // milli-devices
 	Model       string            `json:"model,omitempty"`   // a set as catalog.Allows reads it
 	GPUMem      int64             `json:"gpu_mem,omitempty"` // bytes that it needs of each device's memory

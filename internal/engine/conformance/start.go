@@ -18,6 +18,7 @@ func startCases() []testCase {
 		{name: "Start twice is one run", run: startTwice},
 		{name: "Start from eight sides at once is one run", run: startConcurrently},
 		{name: "Start does not restart an exited attempt", run: startAfterExit},
+		{name: "an attempt that pauses waits until it is told to end", run: startPaused, containers: true},
 		{name: "Start of a program that isn't there ends with 127 or a StartError", run: startNotFound},
 		{name: "Start of an image that isn't there is refused", run: startWithoutImage, containers: true},
 		{name: "Start with a cancelled context returns at once and starts nothing", run: startCancelled},
@@ -102,6 +103,21 @@ func startAfterExit(w *world) {
 		w.Errorf("status after Start (-before +after):\n%s", diff)
 	}
 	w.wantOutput(a.Attempt.Primary(), "once")
+}
+
+func startPaused(w *world) {
+	a := w.allocation(nil)
+	a.Pause = true
+	w.must("Start", w.Engine.Start(w.Context(), a))
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
+	if code, stdout, _ := w.exec(a.Attempt.Primary(), w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "beside it"}}, 0)); code != 0 || stdout != "beside it\n" {
+		w.Errorf("a command beside it wrote %q and ended with %d", stdout, code)
+	}
+	w.must("Signal", w.Engine.Signal(w.Context(), a.Attempt.Primary(), "TERM"))
+	if got := w.awaitExit(a.Attempt.Primary()); got.ExitCode != 0 || got.Failure != "" {
+		w.Errorf("exit code %d, failure %q", got.ExitCode, got.Failure)
+	}
+	w.wantOutput(a.Attempt.Primary())
 }
 
 func startNotFound(w *world) {

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/record"
 )
 
 // imageConfig is what an image says about how it is run.
@@ -25,6 +26,8 @@ type imageConfig struct {
 func argv(c engine.Container, img imageConfig) ([]string, error) {
 	var argv []string
 	switch {
+	case c.Pause:
+		return []string{record.InitPath, "--pause"}, nil
 	case len(c.Command) > 0:
 		argv = slices.Concat(c.Command, c.Args)
 	case len(c.Args) > 0:
@@ -57,7 +60,7 @@ func (e *Engine) imageOf(ctx context.Context, c engine.Container) (imageConfig, 
 		return imageConfig{}, &engine.StartError{Message: "the image " + c.Image + " isn't on " + e.cfg.NodeName}
 	}
 	cfg, err := parseImageInfo(r.GetInfo()["info"])
-	if err != nil && len(c.Command) == 0 {
+	if err != nil && len(c.Command) == 0 && !c.Pause {
 		return imageConfig{}, &engine.StartError{Message: "the runtime doesn't tell the command of the image " + c.Image + "; give one"}
 	}
 	e.mu.Lock()

@@ -67,8 +67,11 @@ const untilSignalled = -1
 //	true false sleep echo printenv env pwd exit cat, sh -c and bash -c with
 //	                 these, joined by ; && and newlines, with quotes, $NAME and >&2
 //
-// Any other command, and none, prints nothing and runs until a signal ends it.
+// An attempt that pauses waits for SIGTERM, and ends with 0 then. Any other command, and none, prints nothing and runs until a signal ends it.
 func Script(a engine.Allocation) Program {
+	if a.Pause {
+		return Program{Run: untilSignalled, TrapTerm: 0}
+	}
 	env := environment(a)
 	if words := env["CROFT_SIM"]; words != "" {
 		return parseWords(strings.Fields(words), env, a.Workdir)

@@ -75,7 +75,7 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 	if err != nil {
 		return a, err
 	}
-	a.Container = engine.Container{Host: j.Spec.Host(), Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Workdir: j.Spec.Workdir}
+	a.Container = engine.Container{Host: j.Spec.Host(), Image: j.Spec.Image, ImageID: j.Attempt.Image, Command: j.Spec.Command, Args: j.Spec.Args, Pause: j.Spec.Pause, Workdir: j.Spec.Workdir}
 	stream(&a.Container, j.Spec.Streams)
 	r.fill(w, j, a, &a.Container, a.Primary(), j.Spec.Mounts, j.Spec.Env)
 	return a, nil
@@ -148,6 +148,9 @@ func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *e
 		maps.Copy(c.Env, ofArray(array.Spec.Array.Elements, j))
 	}
 	r.cfg.Site.apply(c)
+	if !c.Host {
+		maps.Copy(c.Env, ofApps(j, r.cfg.Address))
+	}
 	maps.Copy(c.Env, env)
 }
 

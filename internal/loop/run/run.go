@@ -32,6 +32,9 @@ type Config struct {
 	Parallel int           // starts at a time
 	// Subids are the ids that users have in user namespaces.
 	Subids Subids
+	// Address is where browsers find an app of a job: a URL, or the path alone where the
+	// site's name isn't known. Nil: PathOf.
+	Address func(job id.Job, app string, first bool) string
 	// Site is what every job's environment has besides its own.
 	Site Site
 	// OnEnd is told of a job that left the world or started, to forget what is
