@@ -19,7 +19,7 @@ import (
 
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri/cgroup"
-	"croft.dev/croft/internal/engine/cri/logfile"
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 	"croft.dev/croft/internal/engine/cri/shim"
 )
 
@@ -429,7 +429,7 @@ func TestHostOutput(t *testing.T) {
 	if !strings.HasSuffix(got.stdout, "0123456789\nlast\n") {
 		t.Errorf("the end is missing: %q", got.stdout[max(0, len(got.stdout)-40):])
 	}
-	files, err := logfile.Files(e.logPath(a.Attempt.Primary()))
+	files, err := rotation.Files(e.logPath(a.Attempt.Primary()))
 	if err != nil || len(files) != 3 {
 		t.Errorf("files %v, %v", files, err)
 	}

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/engine/cri/logfile"
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 	"croft.dev/croft/internal/engine/cri/runtimed"
 )
 
@@ -63,7 +63,7 @@ func (e *Engine) rotateLogs(ctx context.Context, containers []*runtimeapi.Contai
 			continue
 		}
 		path := e.logPath(engine.StepID{Attempt: engine.AttemptID(c.GetLabels()[labelAttempt]), N: stepOf(c.GetLabels())})
-		if _, err := logfile.Rotate(path, e.cfg.Logs.MaxSize, time.Now()); err != nil {
+		if _, err := rotation.Rotate(path, e.cfg.Logs.MaxSize, time.Now()); err != nil {
 			errs = append(errs, fmt.Errorf("cri: %w", err))
 			continue
 		}
@@ -78,7 +78,7 @@ func (e *Engine) rotateLogs(ctx context.Context, containers []*runtimeapi.Contai
 			errs = append(errs, err)
 			continue
 		}
-		if err := logfile.Prune(path, e.cfg.Logs.Keep); err != nil {
+		if err := rotation.Prune(path, e.cfg.Logs.Keep); err != nil {
 			errs = append(errs, fmt.Errorf("cri: %w", err))
 		}
 	}

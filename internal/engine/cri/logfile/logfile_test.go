@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -169,10 +170,10 @@ func TestFollow(t *testing.T) {
 	add(t, path, whole[20:])
 	expect("torn\n")
 
-	if did, err := Rotate(path, 1, epoch); err != nil || !did {
+	if did, err := rotation.Rotate(path, 1, epoch); err != nil || !did {
 		t.Fatalf("rotate: %v, %v", did, err)
 	}
-	old, err := Files(path)
+	old, err := rotation.Files(path)
 	if err != nil || len(old) != 1 {
 		t.Fatalf("files %v, %v", old, err)
 	}
@@ -221,35 +222,6 @@ func TestFollowCancelled(t *testing.T) {
 	err := Read(ctx, filepath.Join(t.TempDir(), "none"), engine.LogOptions{Follow: true}, never{}, &collector{})
 	if err != context.Canceled {
 		t.Errorf("error %v, want the context's", err)
-	}
-}
-
-func TestRotateAndPrune(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "1.log")
-	for i := range 6 {
-		put(t, path, line(i, "stdout", "F", "x"))
-		if did, err := Rotate(path, 1<<20, epoch); did || err != nil {
-			t.Fatalf("a small file was rotated: %v", err)
-		}
-		if did, err := Rotate(path, 1, epoch.Add(time.Duration(i)*time.Second)); !did || err != nil {
-			t.Fatalf("rotate: %v, %v", did, err)
-		}
-	}
-	put(t, path, line(9, "stdout", "F", "current"))
-	if err := Prune(path, 2); err != nil {
-		t.Fatal(err)
-	}
-	files, err := Files(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, f := range files {
-		names = append(names, filepath.Base(f))
-	}
-	want := []string{"1.log.20260102T030409.000000000", "1.log.20260102T030410.000000000", "1.log"}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 )
 
 // Ended tells a follower whether the container has exited, so that no more will
@@ -289,7 +290,7 @@ func (r *reader) next() (string, error) {
 // after is next by one look at the directory, or again where the open file has got
 // another name in the meantime.
 func (r *reader) after() (next string, again bool, err error) {
-	files, err := Files(r.path)
+	files, err := rotation.Files(r.path)
 	if err != nil || len(files) == 0 {
 		return "", false, err
 	}

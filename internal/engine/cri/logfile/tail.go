@@ -6,8 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 )
 
 // place is a position in a log.
@@ -16,38 +17,10 @@ type place struct {
 	offset int64
 }
 
-// Files returns the files of the log at path, oldest first, path itself last.
-// Those that don't exist are left out.
-func Files(path string) ([]string, error) {
-	rotated, err := filepath.Glob(globQuote(path) + ".*")
-	if err != nil {
-		return nil, err
-	}
-	// The suffix is a time of fixed width, so that names sort by age.
-	slices.Sort(rotated)
-	if _, err := os.Lstat(path); err == nil {
-		rotated = append(rotated, path)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return rotated, nil
-}
-
-func globQuote(path string) string {
-	var b bytes.Buffer
-	for i := range len(path) {
-		if bytes.IndexByte([]byte(`*?[\`), path[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(path[i])
-	}
-	return b.String()
-}
-
 // begin returns where reading starts: at the last n lines (all, if n is
 // negative), or at the first file that has something since the asked time.
 func (r *reader) begin(n int) (place, error) {
-	files, err := Files(r.path)
+	files, err := rotation.Files(r.path)
 	if err != nil {
 		return place{}, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"croft.dev/croft/internal/engine/cri/logfile"
+	"croft.dev/croft/internal/engine/cri/logfile/rotation"
 )
 
 // output writes what a program prints to its log. Only root can open that, so that neither
@@ -119,12 +119,12 @@ func (o *output) write(records []byte) {
 	if o.size < o.log.Max {
 		return
 	}
-	if done, err := logfile.Rotate(o.log.Path, o.log.Max, time.Now()); err != nil || !done {
+	if done, err := rotation.Rotate(o.log.Path, o.log.Max, time.Now()); err != nil || !done {
 		return // tried again with the next record
 	}
 	o.file.Close()
 	o.file = nil
-	_ = logfile.Prune(o.log.Path, o.log.Keep) // likewise
+	_ = rotation.Prune(o.log.Path, o.log.Keep) // likewise
 }
 
 // lines turns a stream into records of the CRI's log format, see logfile.

@@ -1,9 +1,14 @@
-package logfile
+// Package rotation moves log files aside, and finds and deletes those that were. It knows
+// nothing of what is in them.
+package rotation
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -47,4 +52,32 @@ func Prune(path string, keep int) error {
 		files = files[1:]
 	}
 	return nil
+}
+
+// Files returns the files of the log at path, oldest first, path itself last.
+// Those that don't exist are left out.
+func Files(path string) ([]string, error) {
+	rotated, err := filepath.Glob(globQuote(path) + ".*")
+	if err != nil {
+		return nil, err
+	}
+	// The suffix is a time of fixed width, so that names sort by age.
+	slices.Sort(rotated)
+	if _, err := os.Lstat(path); err == nil {
+		rotated = append(rotated, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return rotated, nil
+}
+
+func globQuote(path string) string {
+	var b bytes.Buffer
+	for i := range len(path) {
+		if bytes.IndexByte([]byte(`*?[\`), path[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
 }
