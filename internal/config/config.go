@@ -30,6 +30,12 @@ type Config struct {
 	Data Path `yaml:"data"`
 	// How clients reach the server.
 	Listen Listen `yaml:"listen"`
+	// URL by which people's browsers reach the server: a scheme and a host, and perhaps a
+	// port. Every link is made of it, and whether cookies are for HTTPS alone. Left out, it
+	// is http://localhost with the port of listen.http.
+	PublicURL string `yaml:"public_url" example:"https://croft.example.org"`
+	// Web applications of jobs: notebooks and whatever else listens in one.
+	Apps Apps `yaml:"apps"`
 	// Where the state is kept: an SQLite file, or PostgreSQL.
 	Database Database `yaml:"database"`
 	// What runs the containers.
@@ -90,6 +96,15 @@ type Listen struct {
 	// Names besides localhost that requests over HTTP may give as their host: those by
 	// which a proxy is reached that passes them on.
 	Hosts []string `yaml:"hosts" example:"croft.example.org"`
+}
+
+// Apps is about web applications of jobs, which the server leads to.
+type Apps struct {
+	// Domain in which each application has a name of its own, as in 118.apps.example.org:
+	// all names below it must lead to this server. Left out, it is apps.localhost where the
+	// server is localhost. With none applications are reached by path, as in /w/118/; they
+	// then share one origin, in which one can act for the other's visitors.
+	Domain string `yaml:"domain" example:"apps.croft.example.org"`
 }
 
 // Network says what jobs may have of the machine's network.

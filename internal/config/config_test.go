@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/fault"
 )
 
@@ -157,6 +158,18 @@ func TestWrong(t *testing.T) {
 		"no port": {
 			text: "listen: {http: localhost}\n",
 			want: []string{`f:1: listen.http: "localhost" is no address: use host:port, such as 127.0.0.1:7370, or off`},
+		},
+		"public URL in the clear": {
+			text: "public_url: http://croft.example.org\n",
+			want: []string{"f:1: public_url: must begin with https://: passwords and cookies aren't for everybody on the way to read"},
+		},
+		"public URL with a path": {
+			text: "public_url: https://example.org/croft\n",
+			want: []string{"f:1: public_url: must be a scheme and a host and perhaps a port, such as https://croft.example.org"},
+		},
+		"applications beside the server": {
+			text: "public_url: https://croft.example.org\napps:\n  domain: example.org\n",
+			want: []string{`f:3: apps.domain: "example.org" must not be above the server's own name: applications are kept apart from it by theirs`},
 		},
 		"enumeration": {
 			text: "engine: {kind: sum}\n",
@@ -427,5 +440,26 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAddress makes links of what is configured, or of the port that is listened on.
+func TestAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "http://118.apps.localhost:1234/",
+		"public_url: https://croft.example.org": "https://croft.example.org/w/118/",
+		"{public_url: https://croft.example.org, apps: {domain: apps.croft.example.org}}": "https://118.apps.croft.example.org/",
+		"apps: {domain: none}": "http://localhost:1234/w/118/",
+		"listen: {http: off}":  "",
+		"{listen: {http: off}, public_url: https://croft.example.org}": "https://croft.example.org/w/118/",
+	} {
+		c, err := parse("f", []byte(text), nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		site, err := c.Address(1234)
+		if got := site.AppURL(address.App{Job: 118}, "/"); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
 	}
 }

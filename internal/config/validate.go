@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/fault"
 )
 
@@ -28,6 +29,7 @@ func (c *Config) check() fault.Fields {
 		f.Add("data", "must be a directory of the server's own")
 	}
 	c.Listen.check(&f)
+	c.checkAddress(&f)
 	c.Database.check(&f)
 	c.Engine.check(&f)
 	c.Devices.check(&f)
@@ -117,6 +119,34 @@ func (l Listen) check(f *fault.Fields) {
 	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
 		f.Add("listen.http", "%s isn't a loopback address: use 127.0.0.1:%s and put a proxy that speaks TLS before it", l.HTTP, port)
 	}
+}
+
+// checkAddress looks at what links are made of.
+func (c *Config) checkAddress(f *fault.Fields) {
+	public := c.PublicURL
+	if public == "" {
+		public = "http://localhost"
+	}
+	site, err := address.New(public, address.DomainAuto)
+	if err != nil {
+		f.Add("public_url", "%v", err)
+		return
+	}
+	if why := site.CheckDomain(c.Apps.Domain); why != "" {
+		f.Add("apps.domain", "%q %s", c.Apps.Domain, why)
+	}
+}
+
+// Address is where people find the server, whose HTTP listener, if it has one, has the port.
+func (c *Config) Address(port int) (address.Site, error) {
+	public := c.PublicURL
+	if public == "" {
+		if c.Listen.HTTP == HTTPOff {
+			return address.Site{}, nil
+		}
+		public = "http://localhost:" + strconv.Itoa(port)
+	}
+	return address.New(public, c.Apps.Domain)
 }
 
 func (l Login) check(f *fault.Fields) {
