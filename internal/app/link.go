@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -200,6 +201,14 @@ func (l *link) Attach(ctx context.Context, step engine.StepID, req engine.Attach
 		return err
 	}
 	return e.Attach(ctx, step, req)
+}
+
+func (l *link) Dial(ctx context.Context, step engine.StepID, port uint16) (net.Conn, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.Dial(ctx, step, port)
 }
 
 func (l *link) Volumes(ctx context.Context, uid int64) ([]engine.Volume, error) {

@@ -68,8 +68,16 @@ var layers = []layer{
 		why: "it tests what engine.Engine promises, of any implementation",
 	},
 	{
+		name: "address", packages: []string{"internal/address"}, may: []string{"internal/id"},
+		why: "links are made and read in one place, which decides nothing",
+	},
+	{
+		name: "presence", packages: []string{"internal/presence"}, may: []string{"internal/id"},
+		why: "it counts and decides nothing",
+	},
+	{
 		name: "machine", packages: []string{"internal/people", "internal/config", "internal/setup"}, ordered: true,
-		may: []string{"leaves", "engine", "internal/engine/cri/bind", "api/v1/codes"},
+		may: []string{"leaves", "address", "engine", "internal/engine/cri/bind", "api/v1/codes"},
 		why: "they say what the machine is like, mounts included; what follows from it is decided elsewhere",
 	},
 	{
@@ -318,7 +326,7 @@ var linked = []struct {
 		binary: "cmd/croft-init",
 		ban:    []string{"net", "net/http", "github.com/", "k8s.io/", "testing"},
 		only: []string{
-			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/logfile", "internal/engine/cri/record", "internal/engine/cri/shim",
+			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/logfile/rotation", "internal/engine/cri/record", "internal/engine/cri/shim",
 		},
 		why: "it is the first process of every container, and beside every program on the machine, for as long as the job runs",
 	},

@@ -9,6 +9,7 @@ package engine
 import (
 	"context"
 	"io"
+	"net"
 	"strconv"
 	"time"
 )
@@ -82,6 +83,11 @@ type Engine interface {
 	// its Attach. A *NotFoundError says that the step isn't there or has ended, an
 	// *AttachError that it can't be attached to like that.
 	Attach(ctx context.Context, step StepID, req AttachRequest) error
+	// Dial connects to a TCP port of the step, at its own loopback address: what listens
+	// there alone is reached, and never what another listens on, the node itself included.
+	// A *NotFoundError says that the step isn't there or has ended, a *DialError that
+	// nothing of its answers on that port.
+	Dial(ctx context.Context, step StepID, port uint16) (net.Conn, error)
 
 	// Volumes returns the named volumes of the user with a uid, by name.
 	Volumes(ctx context.Context, uid int64) ([]Volume, error)
@@ -251,6 +257,9 @@ type Pod struct {
 	Ports       []Port
 	DNS         []string // name servers, asked before the site's
 	SharePID    bool     // each container sees the processes of all
+	// Closed keeps out whoever comes from outside, but for Ports: then Dial is the one way
+	// to what its programs listen on. Not with HostNetwork.
+	Closed bool
 }
 
 // Port is a TCP port of the machine that leads to one of the attempt.

@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+)
 
 // UnavailableError means that the runtime could not be asked: down, restarting
 // or too slow. Nothing may be concluded about any attempt.
@@ -48,6 +51,18 @@ const (
 	NoInput    = "it was started without an input"
 	InputGiven = "its input has been given by another who attached"
 )
+
+// DialError means that nothing of the step answers on a port. Message is safe to show to
+// the user.
+type DialError struct {
+	Port    uint16
+	Message string
+}
+
+func (e *DialError) Error() string { return "port " + strconv.Itoa(int(e.Port)) + ": " + e.Message }
+
+// NothingListens is what a DialError says of a program that isn't up yet, or not there.
+const NothingListens = "nothing listens there"
 
 // NoVolumeError means that the user has no volume of that name.
 type NoVolumeError struct{ Name string }

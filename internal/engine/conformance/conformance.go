@@ -71,6 +71,9 @@ type Commands struct {
 	Sizes []string
 	// Busy prints the line "ready" and uses the CPU that it has for at least an hour.
 	Busy []string
+	// Listen answers HTTP on a TCP port of loopback, with the page "hello" and a newline,
+	// until a signal ends it. Only ever run in a container.
+	Listen func(port uint16) []string
 	// NotFound names a program that isn't in the image.
 	NotFound []string
 	// MemoryHog touches more memory than Fixture.Memory. Optional.
@@ -135,7 +138,7 @@ type testCase struct {
 
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
-	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases(), usageCases())
+	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases(), dialCases(), usageCases())
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}
@@ -177,6 +180,7 @@ func checkFixture(t *testing.T, f Fixture) {
 		{"Commands.Copy", len(c.Copy) > 0},
 		{"Commands.Sizes", len(c.Sizes) > 0},
 		{"Commands.Busy", len(c.Busy) > 0},
+		{"Commands.Listen", c.Listen != nil},
 		{"Commands.NotFound", len(c.NotFound) > 0},
 	}
 	for _, r := range required {

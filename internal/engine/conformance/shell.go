@@ -22,8 +22,11 @@ func ShellCommands() Commands {
 		Copy:         []string{"cat"},
 		Sizes:        shell(`last=; while :; do now=$(stty size); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.05; done`),
 		Busy:         shell(`echo ready; while :; do :; done`),
-		NotFound:     []string{"/no/such/program"},
-		MemoryHog:    shell(`x=0123456789abcdef; while :; do x=$x$x; done`),
+		Listen: func(port uint16) []string {
+			return shell(fmt.Sprintf("mkdir -p /tmp/w && echo hello >/tmp/w/index.html && exec httpd -f -p 127.0.0.1:%d -h /tmp/w", port))
+		},
+		NotFound:  []string{"/no/such/program"},
+		MemoryHog: shell(`x=0123456789abcdef; while :; do x=$x$x; done`),
 	}
 }
 

@@ -171,6 +171,7 @@ func (e *Engine) Remove(ctx context.Context, id engine.AttemptID) error {
 			return fmt.Errorf("cri: step %s still runs", step)
 		}
 	}
+	e.networks.drop(id)
 	for _, s := range have.sandboxes {
 		if err := e.removeSandbox(ctx, s.GetId()); err != nil {
 			return err

@@ -107,6 +107,8 @@ type Engine struct {
 	hub   *hub
 	pulls chan struct{}
 
+	networks networks
+
 	volumes sync.Mutex  // held while one is given to an attempt or taken away
 	noIDMap atomic.Bool // the runtime has said that images can't be shown with other ids
 
@@ -228,6 +230,7 @@ func (e *Engine) Facts() Facts { return e.facts }
 // Close implements engine.Engine.
 func (e *Engine) Close() error {
 	e.hub.close()
+	e.networks.close()
 	return e.rt.close()
 }
 

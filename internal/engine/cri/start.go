@@ -68,7 +68,11 @@ func (e *Engine) startPrimaryHost(ctx context.Context, a engine.Allocation, have
 	if err := e.prepare(a); err != nil {
 		return err
 	}
-	if _, err := e.ensureSandbox(ctx, a, have, e.sandboxConfig(a, note)); err != nil {
+	sandbox, err := e.ensureSandbox(ctx, a, have, e.sandboxConfig(a, note))
+	if err != nil {
+		return err
+	}
+	if err := e.closeInbound(ctx, a, sandbox); err != nil {
 		return err
 	}
 	return e.startHost(ctx, a, a.Primary())
@@ -229,6 +233,9 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
+	if err := e.closeInbound(ctx, a, sandbox); err != nil {
+		return err
+	}
 	made := created != "" && have.step(engine.PrimaryStep).GetPodSandboxId() == sandbox
 	if err := e.scratch(a.Attempt).attach(mounts, made); err != nil {
 		return err
@@ -374,6 +381,8 @@ func (e *Engine) check(a engine.Allocation, s engine.Step) error {
 		return refuse("CPU and memory must be above zero")
 	case a.User.UID < 0 || a.User.GID < 0:
 		return refuse("the user's uid and gid must not be negative")
+	case a.Pod.Closed && a.Pod.HostNetwork:
+		return refuse("in the machine's network nobody can be kept out: applications need a network of their own")
 	case s.Host:
 		return e.checkHost(a, s)
 	}

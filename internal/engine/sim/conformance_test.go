@@ -1,7 +1,11 @@
 package sim_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -68,7 +72,12 @@ func TestConformanceInRealTime(t *testing.T) {
 }
 
 func fixture(t *testing.T, c clock.Clock) conformance.Fixture {
-	f := newFleet(t, c)
+	cfg := config(c)
+	cfg.Serve = greet
+	f, err := sim.NewFleet(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := f.Connect()
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -92,6 +101,13 @@ func fixture(t *testing.T, c clock.Clock) conformance.Fixture {
 	}
 }
 
+// greet answers the first request on a connection, whatever it is.
+func greet(c net.Conn, _ engine.Allocation, _ uint16) {
+	if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+		_, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\nhello\n") // the suite sees what arrives
+	}
+}
+
 func user() engine.User {
 	return engine.User{Name: "ada", UID: 5001, GID: 5001, Home: "/home/ada", Shell: "/bin/bash"}
 }
@@ -108,6 +124,7 @@ func simCommands() conformance.Commands {
 		Copy:         []string{"cat"},
 		Sizes:        []string{"sim", "forever", "sizes"},
 		Busy:         []string{"sim", "forever", "out=ready", "cpu=1"},
+		Listen:       func(port uint16) []string { return []string{"sim", "forever", fmt.Sprint("listen=", port)} },
 		NotFound:     []string{"sim", "not-found"},
 		MemoryHog:    []string{"sim", "run=1s", "oom"},
 	}

@@ -37,6 +37,8 @@ type Program struct {
 	CPU  int64
 	GPU  []int64
 	Busy time.Duration
+	// Ports are those that the program listens on, from its begin to its end.
+	Ports []uint16
 }
 
 // Output is a line that a program prints, At after its begin.
@@ -61,6 +63,7 @@ const untilSignalled = -1
 //	                 oom      ends out of memory
 //	                 ignore-term, trap-term=2s, trap=USR1  see Program
 //	                 not-found  isn't there;  refuse=TEXT  can't be started
+//	                 listen=8888  listens on that port, see Config.Serve
 //	                 sizes    prints the size of its terminal whenever that changes
 //	                 cpu=0.5  uses half a core;  gpu=80,0  keeps its devices busy so
 //	                 many percent of the time;  busy=10m  both for so long, then not at all
@@ -143,6 +146,10 @@ func (b *builder) word(word string) bool {
 		b.p.Delay, ok = parseDuration(value)
 	case "oom":
 		b.p.OutOfMemory = true
+	case "listen":
+		port, err := strconv.ParseUint(value, 10, 16)
+		ok = err == nil && port > 0
+		b.p.Ports = append(b.p.Ports, uint16(port))
 	case "sizes":
 		b.p.Sizes = true
 	case "cpu":

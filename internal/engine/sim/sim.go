@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,9 @@ type Config struct {
 	OtherImages *Image
 	// Behaviour says what a step does; nil means Script.
 	Behaviour func(engine.Allocation) Program
+	// Serve is what a step does on a connection to one of its ports, until it returns;
+	// nil means Hello.
+	Serve func(c net.Conn, a engine.Allocation, port uint16)
 }
 
 // Image is an image that can be had.
@@ -52,6 +56,7 @@ type Fleet struct {
 	clock     clock.Clock
 	instance  string
 	behaviour func(engine.Allocation) Program
+	serve     func(net.Conn, engine.Allocation, uint16)
 	other     *Image
 
 	mu       sync.Mutex
@@ -78,6 +83,7 @@ func NewFleet(cfg Config) (*Fleet, error) {
 		clock:     cfg.Clock,
 		instance:  cfg.Instance,
 		behaviour: cfg.Behaviour,
+		serve:     cfg.Serve,
 		other:     cfg.OtherImages,
 		images:    make(map[string]*Image),
 		byName:    make(map[string]*node),
@@ -89,6 +95,9 @@ func NewFleet(cfg Config) (*Fleet, error) {
 	}
 	if f.behaviour == nil {
 		f.behaviour = Script
+	}
+	if f.serve == nil {
+		f.serve = Hello
 	}
 	for _, n := range cfg.Nodes {
 		if f.node(n.Name) != nil {

@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"croft.dev/croft/internal/engine/cri/firewall"
 )
 
 // network is what is remembered of the pods' network: it must not move while
@@ -36,7 +38,7 @@ func (r *Runtime) prepareNetwork(ctx context.Context) error {
 	// One rule for the subnet, made here, spares each pod a chain of its own and
 	// the ten runs of iptables that it takes. Without iptables the plugin does it
 	// by nftables.
-	masquerade := tool("iptables") == "" && tool("nft") != ""
+	masquerade := firewall.Program("iptables") == "" && firewall.Program("nft") != ""
 	text, err := json.MarshalIndent(conflist(n, r.path("cni", "ipam"), masquerade), "", "  ")
 	if err != nil {
 		return err
@@ -196,7 +198,7 @@ func conflist(n network, ipam string, masquerade bool) table {
 // FORWARD to DROP; its chain DOCKER-USER is the place for rules of others.
 // Without iptables there is nothing in the way that we could open.
 func (r *Runtime) openFirewall(ctx context.Context, n network) {
-	iptables := tool("iptables")
+	iptables := firewall.Program("iptables")
 	if iptables == "" {
 		return
 	}
@@ -217,7 +219,7 @@ func (r *Runtime) openFirewall(ctx context.Context, n network) {
 }
 
 func (r *Runtime) removeFirewall(ctx context.Context) error {
-	iptables := tool("iptables")
+	iptables := firewall.Program("iptables")
 	if iptables == "" {
 		return nil
 	}
@@ -257,20 +259,6 @@ func firewallRules(n network, chain string) []firewallRule {
 		{"filter", chain, []string{"-o", n.Bridge, "-m", "conntrack", "--ctstate", "DNAT", "-j", "ACCEPT"}},
 		{"nat", "POSTROUTING", []string{"-s", subnet, "!", "-d", subnet, "-j", "MASQUERADE"}},
 	}
-}
-
-// tool finds a program of the administrator, whose directory a service's PATH
-// may lack.
-func tool(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, dir := range []string{"/usr/sbin/", "/sbin/", "/usr/local/sbin/"} {
-		if path, err := exec.LookPath(dir + name); err == nil {
-			return path
-		}
-	}
-	return ""
 }
 
 // removeBridge takes the bridge down and away, if it is there.
