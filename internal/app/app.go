@@ -126,7 +126,7 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	// before the loops: a server that can't be reached changes nothing
-	lns, err := s.listen()
+	at, err := s.listen()
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *server) run(ctx context.Context) error {
 		defer close(loopsDone)
 		s.loops.run(loopCtx)
 	}()
-	err = s.serve(ctx, lns, seqErr, stopLoops)
+	err = s.serve(ctx, at, seqErr, stopLoops)
 	<-loopsDone
 	return errors.Join(err, s.link.Close())
 }

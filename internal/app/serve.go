@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/certs"
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/fault"
 )
@@ -22,17 +24,24 @@ const stopPatience = 5 * time.Second
 // serve answers on the socket and over HTTP until ctx ends or the sequencer fails.
 // It stops the loops first: a server that was deposed must call no engine while it
 // still answers requests.
-func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan error, stopLoops func()) (err error) {
+func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, stopLoops func()) (err error) {
 	web := s.api.HTTP()
-	failed := make(chan error, len(lns))
-	for _, ln := range lns {
-		go func() {
-			if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-				failed <- err
-			}
-		}()
+	web.Handler = strict(web.Handler)
+	failed := make(chan error, len(at.web)+1)
+	serve := func(web *http.Server, ln net.Listener) {
+		if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
 	}
-	s.announce(lns)
+	for _, ln := range at.web {
+		go serve(web, ln)
+	}
+	if at.redirect != nil {
+		plain := s.redirecting(at.certs)
+		go serve(plain, at.redirect)
+		defer plain.Close() //nolint:errcheck // it only ever says where else to go
+	}
+	s.announce(at)
 	select {
 	case <-ctx.Done():
 		s.Log.Info("stopping: jobs run on")
@@ -54,32 +63,67 @@ func (s *server) serve(ctx context.Context, lns []net.Listener, seqErr <-chan er
 
 var errStopped = errors.New("the sequencer stopped")
 
-func (s *server) announce(lns []net.Listener) {
+func (s *server) announce(at listeners) {
 	web := ""
-	if len(lns) > 1 {
-		web = "http://" + lns[1].Addr().String()
+	if at.http != nil {
+		web = "http://" + at.http.Addr().String()
 	}
-	s.Log.Info("croft server is up", "socket", string(s.Config.Listen.Socket), "http", web)
+	s.Log.Info("croft server is up", "socket", string(s.Config.Listen.Socket), "http", web, "public_url", s.Config.PublicURL)
 	if s.Ready != nil {
 		s.Ready(string(s.Config.Listen.Socket), web)
 	}
 }
 
-// listen opens the socket and, unless it is off, the loopback address.
-func (s *server) listen() ([]net.Listener, error) {
+// listeners are what is served on.
+type listeners struct {
+	web      []net.Listener // the socket and, where they aren't off, http and https
+	http     net.Listener   // nil: off
+	redirect net.Listener   // nil: off
+	certs    *certs.Source  // nil: no https
+}
+
+// listen opens the socket and what else is configured.
+func (s *server) listen() (at listeners, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range at.web {
+				err = errors.Join(err, ln.Close())
+			}
+		}
+	}()
 	sock, err := s.socket()
 	if err != nil {
-		return nil, err
+		return at, err
 	}
-	lns := []net.Listener{sock}
+	at.web = append(at.web, sock)
 	if addr := s.Config.Listen.HTTP; addr != config.HTTPOff {
-		web, err := net.Listen("tcp", addr)
-		if err != nil {
-			return nil, errors.Join(fault.New(codes.Conflict, "listen.http: %s can't be listened on: %v", addr, err), sock.Close())
+		if at.http, err = listenTCP("listen.http", addr); err != nil {
+			return at, err
 		}
-		lns = append(lns, web)
+		at.web = append(at.web, at.http)
 	}
-	return lns, nil
+	if s.Config.Listen.HTTPS != "" {
+		if at.certs, err = s.certificates(); err != nil {
+			return at, err
+		}
+		ln, err := listenTCP("listen.https", s.Config.Listen.HTTPS)
+		if err != nil {
+			return at, err
+		}
+		at.web = append(at.web, tls.NewListener(ln, at.certs.TLS()))
+	}
+	if s.Config.Listen.Redirect != "" {
+		at.redirect, err = listenTCP("listen.redirect", s.Config.Listen.Redirect)
+	}
+	return at, err
+}
+
+func listenTCP(key, addr string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fault.New(codes.Conflict, "%s: %s can't be listened on: %v", key, addr, err)
+	}
+	return ln, nil
 }
 
 // socket opens the unix socket. One that is left over from a server that was

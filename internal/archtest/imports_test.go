@@ -98,6 +98,10 @@ var layers = []layer{
 		why: "it works on secrets: what it is given goes nowhere else",
 	},
 	{
+		name: "certs", packages: []string{"internal/certs"}, may: []string{"internal/fault", "api/v1/codes"},
+		why: "it asks authorities and knows nothing of what is served",
+	},
+	{
 		name: "registry", packages: []string{"internal/registry"}, may: []string{"leaves", "api/v1/codes"},
 		why: "it asks registries and knows neither who asks nor what for",
 	},
@@ -197,6 +201,7 @@ var homes = []home{
 	{"github.com/spf13/", []string{"internal/cli", "internal/app/daemon"}, "command lines"},
 	{"go.yaml.in/yaml/v3", []string{"internal/cli", "internal/config"}, "people write YAML in job files and the configuration; programs talk JSON"},
 	{"golang.org/x/crypto/argon2", []string{"internal/password"}, "only it makes hashes of passwords"},
+	{"golang.org/x/crypto/acme", []string{"internal/certs"}, "only it asks for certificates"},
 	{"golang.org/x/term", []string{"internal/cli"}, "only the client has a terminal"},
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},

@@ -36,6 +36,8 @@ type Config struct {
 	PublicURL string `yaml:"public_url" example:"https://croft.example.org"`
 	// Web applications of jobs: notebooks and whatever else listens in one.
 	Apps Apps `yaml:"apps"`
+	// The certificate that listen.https is served with.
+	TLS TLS `yaml:"tls"`
 	// Where the state is kept: an SQLite file, or PostgreSQL.
 	Database Database `yaml:"database"`
 	// What runs the containers.
@@ -91,11 +93,39 @@ type Listen struct {
 	// created.
 	SocketGroup string `yaml:"socket_group" example:"croft"`
 	// Address of the HTTP API: a loopback address and port, port 0 for any free one,
-	// or off. To serve other machines, put a proxy that speaks TLS before it.
+	// or off. Other machines are served by https, or by a proxy that speaks TLS before it.
 	HTTP string `yaml:"http"`
+	// Address of the same over TLS, as :443, with the certificate of the section tls. It
+	// needs public_url.
+	HTTPS string `yaml:"https" example:":443"`
+	// Address where plain HTTP is sent on to public_url, as :80. An ACME server may ask
+	// there, too.
+	Redirect string `yaml:"redirect" example:":80"`
 	// Names besides localhost that requests over HTTP may give as their host: those by
 	// which a proxy is reached that passes them on.
 	Hosts []string `yaml:"hosts" example:"croft.example.org"`
+}
+
+// TLS says where the certificate comes from: a pair of files, or ACME.
+type TLS struct {
+	// PEM file of the certificate, followed by those that lead to its authority. It is read
+	// again when it changes.
+	Cert Path `yaml:"cert" example:"/etc/croft/tls/cert.pem"`
+	// PEM file of its key. Others than its owner and group must not be able to read it.
+	Key Path `yaml:"key" example:"/etc/croft/tls/key.pem"`
+	// A certificate authority that gives certificates to whoever answers at the names.
+	ACME ACME `yaml:"acme"`
+}
+
+// ACME is a certificate authority that is asked over the network (RFC 8555).
+type ACME struct {
+	// URL of its directory. It must reach the server at port 443, or 80 if listen.redirect is
+	// there. Naming it agrees to its terms.
+	Directory string `yaml:"directory" example:"https://acme-v02.api.letsencrypt.org/directory"`
+	// Address that it may write to, about certificates that aren't renewed.
+	Email string `yaml:"email" example:"ops@example.org"`
+	// PEM file of the authority that its own HTTPS is known by. Left out, the machine's.
+	CAFile Path `yaml:"ca_file" example:"/etc/croft/site-ca.pem"`
 }
 
 // Apps is about web applications of jobs, which the server leads to.

@@ -149,11 +149,11 @@ func TestWrong(t *testing.T) {
 		},
 		"not loopback": {
 			text: "listen:\n  http: 0.0.0.0:7370\n",
-			want: []string{"f:2: listen.http: 0.0.0.0:7370 isn't a loopback address: use 127.0.0.1:7370 and put a proxy that speaks TLS before it"},
+			want: []string{"f:2: listen.http: 0.0.0.0:7370 isn't a loopback address: use 127.0.0.1:7370 and listen.https, or a proxy that speaks TLS before it, for other machines"},
 		},
 		"any address": {
 			text: "listen:\n  http: :7370\n",
-			want: []string{"f:2: listen.http: :7370 isn't a loopback address: use 127.0.0.1:7370 and put a proxy that speaks TLS before it"},
+			want: []string{"f:2: listen.http: :7370 isn't a loopback address: use 127.0.0.1:7370 and listen.https, or a proxy that speaks TLS before it, for other machines"},
 		},
 		"no port": {
 			text: "listen: {http: localhost}\n",
@@ -170,6 +170,38 @@ func TestWrong(t *testing.T) {
 		"applications beside the server": {
 			text: "public_url: https://croft.example.org\napps:\n  domain: example.org\n",
 			want: []string{`f:3: apps.domain: "example.org" must not be above the server's own name: applications are kept apart from it by theirs`},
+		},
+		"half a certificate": {
+			text: "public_url: https://gpu1\nlisten: {https: \":443\"}\ntls:\n  cert: /c\n",
+			want: []string{"f:3: tls: cert and key belong together: give both"},
+		},
+		"no certificate": {
+			text: "public_url: https://gpu1\nlisten: {https: \":443\"}\n",
+			want: []string{"f:2: listen.https: needs a certificate: give tls.cert and tls.key, or tls.acme"},
+		},
+		"nothing to serve with a certificate": {
+			text: "tls: {cert: /c, key: /k}\n",
+			want: []string{"f:1: tls: nothing is served with it: set listen.https, such as :443"},
+		},
+		"HTTPS without a name": {
+			text: "listen: {https: \":443\"}\ntls: {cert: /c, key: /k}\n",
+			want: []string{"f:1: listen.https: needs public_url, with https:// and the name by which people come"},
+		},
+		"redirect to nowhere": {
+			text: "listen: {redirect: \":80\"}\n",
+			want: []string{"f:1: listen.redirect: has nowhere to send to: set public_url, with https://"},
+		},
+		"two certificates": {
+			text: "public_url: https://gpu1\nlisten: {https: \":443\"}\ntls: {cert: /c, key: /k, acme: {directory: \"https://ca/d\"}}\n",
+			want: []string{"f:3: tls.acme: is beside tls.cert: one of them is enough"},
+		},
+		"authority in the clear": {
+			text: "public_url: https://gpu1\nlisten: {https: \":443\"}\ntls: {acme: {directory: \"http://ca/d\"}}\n",
+			want: []string{`f:3: tls.acme.directory: "http://ca/d" must be the URL of a directory, with https://`},
+		},
+		"HTTPS port": {
+			text: "public_url: https://gpu1\nlisten: {https: \"443\"}\ntls: {cert: /c, key: /k}\n",
+			want: []string{`f:2: listen.https: "443" is no address: use :PORT or host:port`},
 		},
 		"enumeration": {
 			text: "engine: {kind: sum}\n",

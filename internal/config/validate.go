@@ -30,6 +30,7 @@ func (c *Config) check() fault.Fields {
 	}
 	c.Listen.check(&f)
 	c.checkAddress(&f)
+	c.checkTLS(&f)
 	c.Database.check(&f)
 	c.Engine.check(&f)
 	c.Devices.check(&f)
@@ -117,7 +118,7 @@ func (l Listen) check(f *fault.Fields) {
 		return
 	}
 	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		f.Add("listen.http", "%s isn't a loopback address: use 127.0.0.1:%s and put a proxy that speaks TLS before it", l.HTTP, port)
+		f.Add("listen.http", "%s isn't a loopback address: use 127.0.0.1:%s and listen.https, or a proxy that speaks TLS before it, for other machines", l.HTTP, port)
 	}
 }
 
@@ -134,6 +135,45 @@ func (c *Config) checkAddress(f *fault.Fields) {
 	}
 	if why := site.CheckDomain(c.Apps.Domain); why != "" {
 		f.Add("apps.domain", "%q %s", c.Apps.Domain, why)
+	}
+}
+
+// checkTLS looks at what HTTPS needs, and at what needs HTTPS.
+func (c *Config) checkTLS(f *fault.Fields) {
+	files, acme := c.TLS.Cert != "" || c.TLS.Key != "", c.TLS.ACME.Directory != ""
+	checkPort(f, "listen.https", c.Listen.HTTPS)
+	checkPort(f, "listen.redirect", c.Listen.Redirect)
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		f.Add("tls", "cert and key belong together: give both")
+	}
+	if files && acme {
+		f.Add("tls.acme", "is beside tls.cert: one of them is enough")
+	}
+	if u, err := url.Parse(c.TLS.ACME.Directory); acme && (err != nil || u.Scheme != "https" || u.Host == "") {
+		f.Add("tls.acme.directory", "%q must be the URL of a directory, with https://", c.TLS.ACME.Directory)
+	}
+	if !acme && (c.TLS.ACME.Email != "" || c.TLS.ACME.CAFile != "") {
+		f.Add("tls.acme", "has no directory: give its URL")
+	}
+	switch secure := strings.HasPrefix(c.PublicURL, "https://"); {
+	case c.Listen.HTTPS == "" && (files || acme):
+		f.Add("tls", "nothing is served with it: set listen.https, such as :443")
+	case c.Listen.HTTPS != "" && !files && !acme:
+		f.Add("listen.https", "needs a certificate: give tls.cert and tls.key, or tls.acme")
+	case c.Listen.HTTPS != "" && !secure:
+		f.Add("listen.https", "needs public_url, with https:// and the name by which people come")
+	case c.Listen.Redirect != "" && !secure:
+		f.Add("listen.redirect", "has nowhere to send to: set public_url, with https://")
+	}
+}
+
+func checkPort(f *fault.Fields, at, addr string) {
+	if addr == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		f.Add(at, "%q is no address: use :PORT or host:port", addr)
 	}
 }
 
