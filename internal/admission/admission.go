@@ -5,6 +5,7 @@
 package admission
 
 import (
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
@@ -21,6 +22,7 @@ type View struct {
 	Now       int64 // ns
 	Tenancy   *tenancy.State
 	Catalog   *catalog.State
+	Assets    *asset.State
 	Ledger    *ledger.State
 	Limits    *limits.State
 	Queues    *share.State // accounts' parts of them

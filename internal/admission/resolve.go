@@ -7,6 +7,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
@@ -57,6 +58,9 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 		spec.Grace = s.QoS.MaxGrace
 	}
 	v.identity(&s, &spec, &bad)
+	if err := v.Image(s.User.ID, &spec.Image); err != nil {
+		bad.Add("image", "%s", err.Message)
+	}
 	spec.Mixed = v.Mixed && spec.GPU > quantity.Device
 	raise := access.Target{Role: access.Owner, Within: v.Tenancy.Within(s.Account.ID, id.Account(p.Narrow.Account))}
 	if spec.Priority > 0 && !access.Authorize(p, access.JobRaise, raise) {
@@ -75,6 +79,24 @@ func (v View) identity(s *Subject, spec *workload.Spec, bad *fault.Fields) {
 	if uid, _, ok := workload.ParseUser(pod.User); ok && !pod.Userns.Wanted() && s.User.UID >= 0 && uid != s.User.UID {
 		bad.Add("pod.user", "without fake root containers run as you, uid %d: leave it out, or ask for pod.userns on", s.User.UID)
 	}
+}
+
+// Image looks up an image that was saved from a job, and gives it its whole name. One that
+// the user may not run isn't there.
+func (v View) Image(user id.User, ref *string) *fault.Error {
+	full, local := asset.Local(*ref)
+	if !local {
+		return nil
+	}
+	img, ok := v.Assets.Images.Get(full)
+	switch {
+	case !ok || !img.Usable(v.Tenancy, user, v.Now):
+		return fault.New(codes.NotFound, "no such image: %s (croft image ls)", *ref)
+	case img.State != asset.Ready:
+		return fault.New(codes.NotFound, "%s isn't ready: it is %s", full, img.State)
+	}
+	*ref = full
+	return nil
 }
 
 // into looks up the reservation that a job is to run in, which says in which partition

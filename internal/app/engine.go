@@ -50,7 +50,7 @@ func (s *server) newLink(ctx context.Context) (*link, error) {
 func (s *server) criConfig(endpoint string, source cri.DeviceSource) cri.Config {
 	e := s.Config.Engine
 	return cri.Config{
-		Endpoint: endpoint, Instance: s.head.Instance, NodeName: nodeName(s.Config), StateDir: s.in("state"), LogDir: s.in("logs"), VolumeDir: string(s.Config.Volumes),
+		Endpoint: endpoint, Own: e.Endpoint == "", Instance: s.head.Instance, NodeName: nodeName(s.Config), StateDir: s.in("state"), LogDir: s.in("logs"), VolumeDir: string(s.Config.Volumes),
 		InitPath: s.InitPath, CgroupParent: e.CgroupParent, ReserveCPU: int64(e.Reserve.CPU), ReserveMemory: int64(e.Reserve.Mem),
 		PidsMax: int64(e.Pids), Devices: source, HostDevices: e.Host.Devices, DNSServers: e.DNS, PublishAddress: s.Config.Network.Publish, ParallelPulls: e.Pulls,
 		Logs:   cri.LogPolicy{MaxSize: int64(e.LogMaxSize), Keep: e.LogFiles, Retention: e.LogRetention.Std()},

@@ -127,6 +127,26 @@ func (l *link) Pull(ctx context.Context, req engine.PullRequest, progress func(e
 	return e.Pull(ctx, req, progress)
 }
 
+func (l *link) SaveImage(ctx context.Context, step engine.StepID, req engine.SaveRequest, progress func(engine.Progress)) (engine.Saved, error) {
+	e, err := l.get()
+	if err != nil {
+		return engine.Saved{}, err
+	}
+	return e.SaveImage(ctx, step, req, progress)
+}
+
+func (l *link) RemoveImage(ctx context.Context, ref string) error {
+	return l.do(func(e engine.Engine) error { return e.RemoveImage(ctx, ref) })
+}
+
+func (l *link) SavedImages(ctx context.Context, prefix string) ([]string, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.SavedImages(ctx, prefix)
+}
+
 func (l *link) Start(ctx context.Context, a engine.Allocation) error {
 	return l.do(func(e engine.Engine) error { return e.Start(ctx, a) })
 }

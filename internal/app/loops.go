@@ -23,6 +23,7 @@ import (
 	"croft.dev/croft/internal/loop/plan"
 	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
+	"croft.dev/croft/internal/loop/save"
 	usageloop "croft.dev/croft/internal/loop/usage"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/usage"
@@ -43,6 +44,9 @@ const (
 	pullPatience    = time.Hour
 	pullTrust       = 10 * time.Minute
 	parallelStarts  = 8
+	parallelSaves   = 2
+	saveRetry       = 10 * time.Second
+	saveSweep       = 30 * time.Second
 	planBudget      = 2000
 )
 
@@ -59,6 +63,7 @@ type loops struct {
 	period    period.Loop
 	reserve   reserve.Loop
 	usage     usageloop.Loop
+	saver     *save.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -86,6 +91,7 @@ func (s *server) newLoops() *loops {
 	l.meter = meter.Loop{Port: s.port, Post: postPeriod, Log: s.Log}
 	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
 	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
+	l.saver = save.New(save.Config{Port: s.port, Engine: s.link, Instance: s.head.Instance, Parallel: parallelSaves, Retry: saveRetry, Sweep: saveSweep, Log: s.Log})
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
 	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
 	return l
@@ -120,7 +126,7 @@ func (l *loops) run(ctx context.Context) {
 	}
 	cancel()
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}
@@ -149,6 +155,9 @@ func (l *loops) wanted() []string {
 	}
 	for _, s := range w.Workload.Steps.All() {
 		refs = append(refs, s.Spec.Image, s.Image)
+	}
+	for ref := range w.Assets.Images.All() {
+		refs = append(refs, ref)
 	}
 	order := w.View(w.Now).Order()
 	next := func(queue string) {

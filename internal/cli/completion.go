@@ -139,6 +139,12 @@ func (a *app) registryNames(*cobra.Command, []string, string) ([]cobra.Completio
 	}, func(x v1.Registry) string { return clean(x.Registry) })
 }
 
+// imageNames completes images saved from jobs.
+func (a *app) imageNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Image, error] { return c.Images(ctx) },
+		func(x v1.Image) string { return clean(x.Name) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

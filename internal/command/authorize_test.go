@@ -196,6 +196,24 @@ var may = map[string]struct {
 		},
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"image.save": {
+		func(s *sim) world.Command {
+			s.runStep()
+			return command.ImageSave{Job: 1, Step: 1, Name: "env:1"}
+		},
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
+	"image.share": {
+		func(s *sim) world.Command { return command.ImageShare{Ref: s.savedBy("ada")} },
+		[]string{"ada", "root", "system"}, codes.NotFound, map[string]codes.Code{"operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"image.remove": {
+		func(s *sim) world.Command { return command.ImageRemove{Ref: s.savedBy("ada")} },
+		[]string{"ada", "root", "system"}, codes.NotFound, map[string]codes.Code{"operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"image.saved": server(command.ImageSaved{Ref: "croft.local/ada/env:1"}),
+	"image.fail":  server(command.ImageFail{Ref: "croft.local/ada/env:1"}),
 	"volume.remove": {
 		func(*sim) world.Command { return command.VolumeRemove{User: "ada", Volume: "cache"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,

@@ -77,7 +77,7 @@ func memoryOf(index int) int64 { return []int64{80, 48, 40, 40}[index] << 30 }
 func newSim(t fataler) *sim {
 	s := &sim{w: world.New(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano()}
 	s.must(t, system, command.SitePut{
-		Site:       world.Site{Instance: "00000000-test", PlanDepth: 50, MountRoots: []string{"~", "/data"}, Network: admission.Network{Host: true, FirstPort: 2000, LastPort: 2999}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour},
+		Site:       world.Site{Instance: "00000000-test", PlanDepth: 50, MountRoots: []string{"~", "/data"}, Network: admission.Network{Host: true, FirstPort: 2000, LastPort: 2999}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 100 << 20},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000, Grace: 0}},
 	})

@@ -44,7 +44,11 @@ func (c StepAdd) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if !spec.Host && spec.Image == "" {
 		return world.Outcome{}, fault.Invalid("image", "is missing: job %s has none that the step could run in", old.Name())
 	}
-	if reasons := w.View(at.Now).StepRefused(old, spec, c.Home); len(reasons) > 0 {
+	view := w.View(at.Now)
+	if err := view.Image(old.User, &spec.Image); err != nil {
+		return world.Outcome{}, fault.Invalid("image", "%s", err.Message)
+	}
+	if reasons := view.StepRefused(old, spec, c.Home); len(reasons) > 0 {
 		f := fault.New(codes.Refused, "%s", reasons[0].Message)
 		f.Reasons = reasons
 		return world.Outcome{}, f

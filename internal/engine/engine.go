@@ -29,6 +29,16 @@ type Engine interface {
 	// failed for good (no such image, denied), else unavailable or ctx's error.
 	Pull(ctx context.Context, req PullRequest, progress func(Progress)) (Image, error)
 
+	// SaveImage makes an image of what a step's container has written over its own, and
+	// names it req.Ref, in place of what had the name. It is idempotent by the request.
+	// Nothing of what is mounted there is in it. The step may run meanwhile. An error is a
+	// *SaveError when that can't be done, else unavailable or ctx's error.
+	SaveImage(ctx context.Context, step StepID, req SaveRequest, progress func(Progress)) (Saved, error)
+	// RemoveImage removes an image by its name. One that isn't there is no error.
+	RemoveImage(ctx context.Context, ref string) error
+	// SavedImages returns the names of all images that begin with prefix.
+	SavedImages(ctx context.Context, prefix string) ([]string, error)
+
 	// Start makes sure that the attempt's sandbox and primary container exist and
 	// run. It is idempotent by AttemptID: calling it again after a crash, a
 	// time-out or a success changes nothing. It never restarts an exited
@@ -173,6 +183,34 @@ type PullRequest struct {
 	Ref string
 	// Username and Password authenticate at the registry; never logged.
 	Username, Password string
+}
+
+// SaveRequest asks for an image of what a step has written.
+type SaveRequest struct {
+	Ref     string // how it is to be called
+	Max     int64  // how many bytes of the disk it may add; 0: any number
+	Author  string
+	Comment string
+	At      time.Time // when it was asked for
+}
+
+// Saved is an image that was made so.
+type Saved struct {
+	Image
+	Base     string    // the id of the image that it adds to
+	Added    int64     // bytes of the disk
+	Packages []Package // that it adds, changes or removes, MaxPackages at most
+}
+
+// MaxPackages is how many packages are told of an image.
+const MaxPackages = 1000
+
+// Package is a change of what is installed.
+type Package struct {
+	Manager string // "apt", "apk", "pip" or "conda"
+	Name    string
+	Version string // empty: it is gone
+	Was     string // empty: it wasn't there, or isn't known
 }
 
 // Progress of a pull, in bytes. Total is 0 while unknown.

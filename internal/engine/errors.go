@@ -29,6 +29,14 @@ type PullError struct {
 
 func (e *PullError) Error() string { return "pull " + e.Ref + ": " + e.Message }
 
+// SaveError means that no image can be made of a step. Message is safe to show to the user.
+type SaveError struct {
+	TooLarge bool // there is more than SaveRequest.Max
+	Message  string
+}
+
+func (e *SaveError) Error() string { return e.Message }
+
 // StartError means that this attempt can never start: the command isn't in the
 // image, a mount source is missing, a device is gone. Message is safe to show.
 type StartError struct{ Message string }

@@ -73,6 +73,11 @@ func ofStep(format string, body any) func(*harness, int) (string, any) {
 	}
 }
 
+// ofImage is the path of a new image of ada's.
+func ofImage(body any) func(*harness, int) (string, any) {
+	return func(h *harness, _ int) (string, any) { return h.image(), body }
+}
+
 // reserve makes a reservation of next to nothing for an account below nlp, if there is
 // none of the name.
 func (h *harness) reserve(name string, from time.Time) {
@@ -116,6 +121,12 @@ func attempts() map[string]attempt {
 		"listSteps": {ofJob("/v1/jobs/%s/steps", nil), readers},
 		"getStep":   {ofStep("/v1/jobs/%s/steps/2", nil), readers},
 		"stopStep":  {ofStep("/v1/jobs/%s/steps/2/stop", v1.StepStop{}), []string{"ada", "mia", "olga", "root"}},
+
+		"saveImage":   {ofJob("/v1/jobs/%s/image", v1.ImageSave{Name: "env:1"}), []string{"ada"}},
+		"listImages":  {fixed("/v1/images", nil), all},
+		"getImage":    {ofImage(nil), []string{"ada", "otto", "olga", "root"}},
+		"shareImage":  {ofImage(v1.ImageShare{}), []string{"ada", "root"}},
+		"removeImage": {ofImage(nil), []string{"ada", "root"}},
 
 		"listEvents":   {fixed("/v1/events", nil), all},
 		"streamEvents": {fixed("/v1/events/stream", nil), all},

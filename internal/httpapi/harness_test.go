@@ -147,7 +147,7 @@ func newHarness(t testing.TB) *harness {
 
 func (h *harness) furnish() {
 	h.system(command.SitePut{
-		Site:       world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour},
+		Site:       world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 1 << 30},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})

@@ -170,6 +170,8 @@ func probes() map[string]probe {
 		"password of U":   {"PUT", "/v1/users/NAME/password", fixedBody(v1.PasswordChange{New: "staple battery"})},
 		"registries of U": {"GET", "/v1/users/NAME/registries", nil}, "registry of U": {"DELETE", "/v1/users/NAME/registries/hub.lab", nil},
 		"volumes of U": {"GET", "/v1/users/NAME/volumes", nil}, "volume of U": {"DELETE", "/v1/users/NAME/volumes/cache", nil},
+		"image of U": {"GET", "/v1/images/NAME/env:1", nil}, "remove an image of U": {"DELETE", "/v1/images/NAME/env:1", nil},
+		"share an image of U": {"PATCH", "/v1/images/NAME/env:1", fixedBody(v1.ImageShare{})}, "save J": {"POST", "/v1/jobs/NAME/image", fixedBody(v1.ImageSave{Name: "env:1"})},
 		"login of U to a registry": {"PUT", "/v1/users/NAME/registries/hub.lab", fixedBody(v1.RegistryLogin{Username: "x", Password: "good"})},
 		"reservation V":            {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},
 		"submit in V":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.Account, s.Reservation = "", name })},

@@ -77,6 +77,8 @@ type Deps struct {
 	// Random makes token secrets; nil: crypto/rand.
 	Random io.Reader
 	Login  Login
+	// Saving says how far an image is that is being saved, by its name; nil: nothing does.
+	Saving func(ref string) (engine.Progress, bool)
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
 }

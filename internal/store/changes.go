@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
@@ -36,6 +37,10 @@ func (b *batchRows) add(c world.Change) error {
 		return b.credentials.put(&c.Row)
 	case catalog.RepositorySet:
 		return b.repositories.put(&c.Row)
+	case asset.ImageSet:
+		return b.images.put(&c.Row)
+	case asset.FolderSet:
+		return b.folders.put(&c.Row)
 	case catalog.PartitionSet:
 		return b.partitions.put(&c.Row)
 	case catalog.QoSSet:
@@ -123,6 +128,10 @@ func nameOf(c world.Change) string {
 		return numbered("credential", c.Row.User) + ":" + c.Row.Registry
 	case catalog.RepositorySet:
 		return "repository:" + c.Row.Name
+	case asset.ImageSet:
+		return "image:" + c.Row.Ref
+	case asset.FolderSet:
+		return numbered("folder", c.Row.Account) + ":" + c.Row.Name
 	case catalog.PartitionSet:
 		return "partition:" + c.Row.Name
 	case catalog.QoSSet:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/id"
@@ -93,6 +94,8 @@ func (l loader) catalog() error {
 		load(l, partitions(), "WHERE NOT retired ORDER BY name", func(r *catalog.Partition) world.Change { return catalog.PartitionSet{Row: *r} }),
 		load(l, qualities(), "WHERE NOT retired ORDER BY name", func(r *catalog.QoS) world.Change { return catalog.QoSSet{Row: *r} }),
 		load(l, repositories(), "ORDER BY name", func(r *catalog.Repository) world.Change { return catalog.RepositorySet{Row: *r} }),
+		load(l, savedImages(), "WHERE NOT removed ORDER BY ref", func(r *asset.Image) world.Change { return asset.ImageSet{Row: *r} }),
+		load(l, folders(), "WHERE NOT removed ORDER BY account, name", func(r *asset.Folder) world.Change { return asset.FolderSet{Row: *r} }),
 		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
 		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
 			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
@@ -25,6 +26,8 @@ type batchRows struct {
 	credentials  *pending[tenancy.Credential]
 	partitions   *pending[catalog.Partition]
 	repositories *pending[catalog.Repository]
+	images       *pending[asset.Image]
+	folders      *pending[asset.Folder]
 	qualities    *pending[catalog.QoS]
 	prices       *pending[catalog.Price]
 	bounds       *pending[limits.Limit]
@@ -58,6 +61,8 @@ func newBatchRows() *batchRows {
 	b.credentials = gather(b, credentials())
 	b.partitions = gather(b, partitions())
 	b.repositories = gather(b, repositories())
+	b.images = gather(b, savedImages())
+	b.folders = gather(b, folders())
 	b.qualities = gather(b, qualities())
 	b.prices = gather(b, prices())
 	b.bounds = gather(b, bounds())

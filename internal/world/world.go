@@ -11,6 +11,7 @@ package world
 import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/id"
@@ -35,6 +36,7 @@ type World struct {
 
 	Tenancy   tenancy.State
 	Catalog   catalog.State
+	Assets    asset.State
 	Ledger    ledger.State
 	Limits    limits.State
 	Queues    share.State // accounts' parts of them
@@ -56,7 +58,7 @@ func New() *World {
 func (w *World) Copy() *World {
 	return &World{
 		Seq: w.Seq, Now: w.Now, Site: w.Site,
-		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
 		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
 	}
 }
@@ -75,6 +77,7 @@ type Site struct {
 	DefWall    int64       // and ns
 	Zone       limits.Zone // what day it is here
 	UserJobs   int64       // submitted jobs of a user who has no limit of his own; 0: any number
+	UserImages int64       // bytes that a user's saved images may add
 	NeedUID    bool        // programs run as Unix users: one without a uid can't submit
 	Mixed      bool        // a job's devices may be of several models
 
@@ -129,6 +132,8 @@ func (w *World) fold(c Change) {
 		}
 	case catalog.Change:
 		w.Catalog.Fold(c)
+	case asset.Change:
+		w.Assets.Fold(c)
 	case limits.Change:
 		w.Limits.Fold(c)
 	case share.Change:
@@ -287,7 +292,7 @@ func (w *World) View(now int64) admission.View {
 	now = max(now, w.Now)
 	var standings *fairshare.Standings
 	return admission.View{
-		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
+		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Assets: &w.Assets, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, Userns: w.Site.Userns, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
 		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms,
 		Standings: func() *fairshare.Standings {
@@ -297,4 +302,10 @@ func (w *World) View(now int64) admission.View {
 			return standings
 		},
 	}
+}
+
+// SeesImage reports whether p may see a saved image: whoever may use it, and those who see
+// everything.
+func (w *World) SeesImage(p access.Principal, i asset.Image) bool {
+	return w.Can(p, access.JobRead, i.User, i.Account) || i.Account != 0 && w.Can(p, access.JobSubmit, 0, i.Account)
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"croft.dev/croft/internal/engine"
 )
@@ -11,6 +12,8 @@ func imageCases() []testCase {
 	return []testCase{
 		{name: "an image that is present is described", run: imagePresent, containers: true},
 		{name: "an image that is missing is no error to Image", run: imageMissing, containers: true},
+		{name: "no image is saved of a step that isn't there", run: saveMissing, containers: true},
+		{name: "an image that is missing is removed without error", run: removeMissing, containers: true},
 		{name: "Pull of an image that can't be had is a PullError", run: pullMissing, containers: true},
 	}
 }
@@ -41,4 +44,26 @@ func pullMissing(w *world) {
 	if !refused.NotFound || refused.Ref != w.ImageMissing || refused.Message == "" {
 		w.Errorf("PullError %+v, want NotFound, the reference and a message", refused)
 	}
+}
+
+func saveMissing(w *world) {
+	a := w.start(w.Commands.Sleep)
+	ref := "croft.local/" + string(a.Attempt) + "/none:1"
+	for _, step := range []engine.StepID{{Attempt: a.Attempt, N: 7}, {Attempt: a.Attempt + "0", N: engine.PrimaryStep}} {
+		_, err := call(w, "SaveImage", func() (engine.Saved, error) {
+			return w.Engine.SaveImage(w.Context(), step, engine.SaveRequest{Ref: ref, At: time.Now()}, func(engine.Progress) {})
+		})
+		var refused *engine.SaveError
+		if !errors.As(err, &refused) || refused.Message == "" {
+			w.Errorf("%s: error %v (%T), want a SaveError with a message", step, err, err)
+		}
+	}
+	list, err := w.Engine.SavedImages(w.Context(), ref)
+	if len(list) != 0 || err != nil {
+		w.Errorf("saved: %v, %v", list, err)
+	}
+}
+
+func removeMissing(w *world) {
+	w.must("RemoveImage", w.Engine.RemoveImage(w.Context(), "croft.local/nobody/"+w.ImageMissing))
 }

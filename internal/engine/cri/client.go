@@ -8,7 +8,12 @@ import (
 	"strings"
 	"time"
 
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
+	diffapi "github.com/containerd/containerd/api/services/diff/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
+	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -27,6 +32,13 @@ type client struct {
 	image   runtimeapi.ImageServiceClient
 	content contentapi.ContentClient
 	timeout time.Duration
+
+	// containerd's own, which it has besides the CRI
+	objects   containersapi.ContainersClient
+	snapshots snapshotsapi.SnapshotsClient
+	diff      diffapi.DiffClient
+	named     imagesapi.ImagesClient
+	leases    leasesapi.LeasesClient
 }
 
 func dial(endpoint string, timeout time.Duration) (*client, error) {
@@ -52,6 +64,12 @@ func dial(endpoint string, timeout time.Duration) (*client, error) {
 		image:   runtimeapi.NewImageServiceClient(conn),
 		content: contentapi.NewContentClient(conn),
 		timeout: timeout,
+
+		objects:   containersapi.NewContainersClient(conn),
+		snapshots: snapshotsapi.NewSnapshotsClient(conn),
+		diff:      diffapi.NewDiffClient(conn),
+		named:     imagesapi.NewImagesClient(conn),
+		leases:    leasesapi.NewLeasesClient(conn),
 	}, nil
 }
 

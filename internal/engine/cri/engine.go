@@ -49,6 +49,7 @@ type DeviceSource interface {
 // and InitPath are needed, the rest has defaults.
 type Config struct {
 	Endpoint string // "unix:///path" of the runtime's socket
+	Own      bool   // the runtime is a containerd that nobody else uses: images can be saved
 	Instance string // UUID of the Croft instance
 	NodeName string
 	StateDir string // directory for attempts' scratch; must be seen by the runtime

@@ -162,7 +162,7 @@ func newEngine(t testing.TB, change ...func(*Config)) *testEngine {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Endpoint: shared.runtime.Endpoint(),
+		Endpoint: shared.runtime.Endpoint(), Own: true,
 		Instance: instance,
 		NodeName: "node1",
 		StateDir: filepath.Join(dir, "state"),

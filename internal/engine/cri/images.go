@@ -158,3 +158,10 @@ func (e *Engine) touchImage(id string) {
 		_ = os.WriteFile(path, nil, 0o600)
 	}
 }
+
+func (e *Engine) forgetImage(id string) {
+	_ = os.Remove(e.usedFile(id))
+	e.mu.Lock()
+	delete(e.images, id)
+	e.mu.Unlock()
+}

@@ -163,10 +163,7 @@ func (e *Engine) collectImages(ctx context.Context, keep []string) error {
 			return err
 		}
 		e.log.Info("image collected", "image", img.GetId(), "names", img.GetRepoTags(), "bytes", img.GetSize())
-		_ = os.Remove(e.usedFile(img.GetId()))
-		e.mu.Lock()
-		delete(e.images, img.GetId())
-		e.mu.Unlock()
+		e.forgetImage(img.GetId())
 		// The runtime frees the space later; its size is what can be known now.
 		excess -= int64(img.GetSize())
 	}

@@ -48,6 +48,8 @@ type Image struct {
 	User     string
 	// Password, if set, is what a pull must bring, else it is denied.
 	Password string
+
+	saved bool
 }
 
 // Fleet is a set of virtual nodes and what runs on them. All methods may be

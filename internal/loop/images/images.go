@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
@@ -304,6 +305,9 @@ func (s *Store) signal() {
 }
 
 func (s *Store) get(ctx context.Context, k key, e *entry) (engine.Image, error) {
+	if full, local := asset.Local(k.ref); local {
+		return s.local(ctx, full, k)
+	}
 	private := s.private(k.ref)
 	if k.pull != pullAlways && !private {
 		img, ok, err := s.cfg.Engine.Image(ctx, k.ref)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
@@ -19,6 +20,9 @@ import (
 // personal reports whether it matters for an image who asks for it.
 func (s *Store) personal(ref string, user id.User) bool {
 	w := s.cfg.Port.World()
+	if _, local := asset.Local(ref); local {
+		return true
+	}
 	registry, repository := workload.Repository(ref)
 	_, known := w.Tenancy.Credential(user, registry)
 	return known || w.Catalog.Private(repository)
@@ -73,4 +77,20 @@ func (s *Store) fetchAs(ctx context.Context, ref, username, password string, e *
 		e.progress = p
 		s.mu.Unlock()
 	})
+}
+
+// local finds an image that was saved from a job. It is in no registry: who may have it is
+// in the world.
+func (s *Store) local(ctx context.Context, full string, k key) (engine.Image, error) {
+	now, _ := s.cfg.Port.Now()
+	w := s.cfg.Port.World()
+	row, ok := w.Assets.Images.Get(full)
+	if !ok || row.State != asset.Ready || !row.Usable(&w.Tenancy, k.user, now) {
+		return engine.Image{}, &engine.PullError{Ref: k.ref, NotFound: true, Message: "no such image: croft image ls"}
+	}
+	img, there, err := s.cfg.Engine.Image(ctx, full)
+	if err == nil && !there {
+		err = &engine.PullError{Ref: k.ref, NotFound: true, Message: "it isn't on the machine any more: croft image rm it, and save it again"}
+	}
+	return img, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/clock"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
@@ -113,6 +114,42 @@ func TestPrivateImage(t *testing.T) {
 		b.login("ben", "sealed good")
 		b.want(b.waitAs("ben", secretImage, "missing"), "have")
 		b.want(b.waitAs("ada", secretImage, "missing"), "have")
+	})
+}
+
+// An image that was saved from a job is for whom the world says, and is never pulled.
+func TestLocalImage(t *testing.T) {
+	inPrivate(t, func(b *bench) {
+		const ref = "croft.local/ada/env:1"
+		ada, _ := b.port.World().Tenancy.User("ada")
+		nlp, _ := b.port.World().Tenancy.Account("nlp")
+		k := b.waitAs("ben", "hub.lab/team/public:1", "missing")
+		put := func(account id.Account) {
+			b.port.World().Assets.Fold(asset.ImageSet{Row: asset.Image{Ref: ref, User: ada.ID, Account: account, State: asset.Ready}})
+		}
+		put(nlp.ID)
+		b.want(b.waitAs("ada", ref, "always"), "it isn't on the machine any more")
+		b.port.Do(b.T, command.JobStart{Job: k, Image: "sha256:0"})
+		if err := b.engine.Start(b.Context(), engine.Allocation{Attempt: "a-1-1", Node: "gpu1", Instance: looptest.Instance, Container: engine.Container{Image: "hub.lab/team/public:1"}}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.engine.SaveImage(b.Context(), engine.AttemptID("a-1-1").Primary(), engine.SaveRequest{Ref: ref}, nil); err != nil {
+			b.Fatal(err)
+		}
+		pulls := len(b.engine.pulls)
+		mine, his := b.waitAs("ada", ref, "always"), b.waitAs("ben", ref, "missing")
+		b.want(mine, "have")
+		b.want(his, "have")
+		put(0)
+		<-time.After(11 * time.Minute)
+		b.have(his)
+		b.have(mine)
+		pass(time.Second)
+		b.want(his, "no such image")
+		b.want(mine, "have")
+		if len(b.engine.pulls) != pulls {
+			t.Errorf("pulled %v", b.engine.pulls[pulls:])
+		}
 	})
 }
 

@@ -50,7 +50,7 @@ func New(t testing.TB, fleet *sim.Fleet) *Port {
 	p := &Port{world: world.New(), changed: make(chan struct{}), fail: map[string]error{}, ended: map[id.Job]*workload.Job{}, steps: map[[2]int64]*workload.Step{}}
 	billing := "off"
 	p.Do(t, command.SitePut{
-		Site:       world.Site{Instance: Instance, PlanDepth: 10, MountRoots: []string{"/data", "~"}, Network: admission.Network{Host: true, FirstPort: 1024, LastPort: 65535}, HostPrograms: true, DefCPU: 1000, DefMem: 1 << 30, DefWall: int64(time.Hour)},
+		Site:       world.Site{Instance: Instance, PlanDepth: 10, MountRoots: []string{"/data", "~"}, Network: admission.Network{Host: true, FirstPort: 1024, LastPort: 65535}, HostPrograms: true, DefCPU: 1000, DefMem: 1 << 30, DefWall: int64(time.Hour), UserImages: 100 << 20},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: int64(time.Hour)}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})

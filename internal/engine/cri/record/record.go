@@ -22,6 +22,8 @@ import (
 
 // Paths inside the container.
 const (
+	// Root is the folder that is Croft's own.
+	Root = "/.croft"
 	// InitPath is where croft-init is bound.
 	InitPath = "/.croft/init"
 	// Dir is the directory on the small tmpfs.
