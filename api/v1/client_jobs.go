@@ -41,6 +41,11 @@ func (c *Client) Stop(ctx context.Context, id string, req StopRequest, opts ...O
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/stop", req, opts...)
 }
 
+// Start starts a stopped workspace, at today's price.
+func (c *Client) Start(ctx context.Context, id string, req StartRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/start", req, opts...)
+}
+
 // Hold keeps a waiting job from starting until it is released.
 func (c *Client) Hold(ctx context.Context, id string) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/hold", nil)
@@ -127,6 +132,7 @@ type Until string
 // The states that a job can be waited for.
 const (
 	Running Until = "running"
+	Ready   Until = "ready" // and all its apps answer
 	Ended   Until = "ended"
 )
 
@@ -217,10 +223,12 @@ func once[T any](ctx context.Context, c *Client, poll time.Duration, ask func(co
 // reached tells whether the job is in the state or past it.
 func (j *Job) reached(until Until) bool {
 	switch j.State {
-	case "ended", "refused":
-		return true
-	case "running", "suspended", "stopping", "stopped":
-		return until == Running
+	case "ended", "refused", "stopped":
+		return true // a workspace that is stopped comes no further by itself
+	case "running":
+		return until == Running || until == Ready && (len(j.Spec.Apps) == 0 || j.Ready != nil)
+	case "suspended", "stopping":
+		return until != Ended
 	}
 	return false
 }

@@ -127,6 +127,8 @@ type Job struct {
 	Eligible  *time.Time `json:"eligible,omitempty" doc:"when it came to compete for a place, or will; none while that isn't known"`
 	Started   *time.Time `json:"started,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
+	Stopped   *time.Time `json:"stopped,omitempty" doc:"of a workspace: since when it is"`
+	Ready     *time.Time `json:"ready,omitempty" doc:"of one that runs: when all its apps were first seen to answer"`
 	Limit     *time.Time `json:"limit,omitempty" doc:"when its time is up"`
 	Image     string     `json:"image,omitempty" doc:"content digest that it runs"`
 	Steps     int        `json:"steps,omitempty" doc:"how many further programs it was given"`
@@ -202,11 +204,17 @@ type PriorityRequest struct {
 	Clear  bool   `json:"clear,omitempty"`
 }
 
+// StartRequest starts a stopped workspace.
+type StartRequest struct {
+	Set map[string]string `json:"set,omitempty" doc:"field of the spec to new value, as for a clone; it keeps kind, name and account"`
+}
+
 // StopRequest stops a job.
 type StopRequest struct {
 	Now      bool     `json:"now,omitempty" doc:"SIGKILL at once, without grace"`
 	Grace    Quantity `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL; by default the job's"`
 	Elements string   `json:"elements,omitempty" doc:"only these elements of an array, as 0-9,17"`
+	Delete   bool     `json:"delete,omitempty" doc:"a workspace, which else stays to be started again, ends by it"`
 }
 
 // RequeueRequest stops a running job and queues it again.

@@ -9,6 +9,7 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
@@ -40,7 +41,8 @@ type View struct {
 	NeedUID    bool                        // the engine runs programs as Unix users
 	Mixed      bool                        // a job's devices may be of several models
 
-	HostPrograms bool // programs may run on the machine itself
+	HostPrograms   bool  // programs may run on the machine itself
+	UserWorkspaces int64 // that a user may have, stopped ones too; 0: any number
 }
 
 // Gate is one of the two gates of a job.
@@ -61,6 +63,7 @@ type Request struct {
 	Array   *workload.Array // likewise its elements
 	Gate    Gate
 	Job     *workload.Job
+	Wakes   id.Job          // at Accept: the stopped workspace that asks; 0: it's a new job
 	Spot    *placement.Spot // at Start: where the planner would have it; nil: anywhere
 }
 

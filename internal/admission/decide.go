@@ -26,6 +26,7 @@ func Decide(v View, r Request) (Verdict, error) {
 	d.standing()
 	d.offer()
 	d.form()
+	d.workspace()
 	d.inTime()
 	if d.Gate == Start {
 		d.inLine()

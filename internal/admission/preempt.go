@@ -80,7 +80,7 @@ func (c Claimant) Yields(holder id.Job) (workload.Preemption, bool) {
 	}
 	return workload.Preemption{
 		QoS: c.qos.Name, Loan: due, Signal: cmp.Or(q.Contract.Signal, "TERM"), Grace: cmp.Or(q.Contract.Grace, j.Spec.Grace),
-		Requeue: !j.Spec.NeverAgain() && (!q.Contract.Cancel || slices.Contains(j.Spec.Requeue, "preempt")), Refund: !q.Contract.Keep,
+		Requeue: !j.Spec.NeverAgain() && (!q.Contract.Cancel || slices.Contains(j.Spec.Requeue, "preempt")), Refund: !q.Contract.Keep && !j.Spec.Workspace(), // what was done in one is there still
 	}, true
 }
 

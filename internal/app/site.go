@@ -27,7 +27,7 @@ import (
 func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
 		Instance: instance, MountRoots: c.Mounts, Network: admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}, Userns: workload.Userns(c.Defaults.Userns), PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
-		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages),
+		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages), UserWorkspaces: int64(c.Defaults.UserWorkspaces),
 		Zone:    zoneOf(c.TimeZone),
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority),

@@ -27,6 +27,7 @@ type batchState struct{ long, short, crane string }
 var batchStates = map[string]batchState{
 	"held": {"PENDING", "PD", "Pending"}, "queued": {"PENDING", "PD", "Pending"}, "starting": {"CONFIGURING", "CF", "Configuring"},
 	"running": {"RUNNING", "R", "Running"}, "stopping": {"COMPLETING", "CG", "Completing"}, "suspended": {"SUSPENDED", "S", "Suspended"},
+	"stopped":                 {"STOPPED", "ST", "Stopped"},
 	"refused":                 {"BOOT_FAIL", "BF", "Invalid"},
 	string(codes.Completed):   {"COMPLETED", "CD", "Completed"},
 	string(codes.Failed):      {"FAILED", "F", "Failed"},

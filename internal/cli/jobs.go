@@ -251,7 +251,7 @@ ended; "live" is every job that hasn't ended, "all" is every job.`,
 	fs.IntVarP(&q.Limit, "limit", "n", 0, "at most this many jobs")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "user", a.userNames)
-	a.completeFlag(cmd, "state", fixed("live", "all", "refused", "held", "queued", "starting", "running", "stopping", "ended"))
+	a.completeFlag(cmd, "state", fixed("live", "all", "refused", "held", "queued", "starting", "running", "stopping", "stopped", "ended"))
 	return cmd
 }
 
@@ -340,6 +340,11 @@ func (a *app) jobInfo(j *v1.Job) string {
 		if j.Progress != "" {
 			return j.Progress
 		}
+	case "stopped":
+		if j.Outcome != string(codes.Stopped) {
+			return strings.TrimSuffix(strings.ReplaceAll(j.Outcome, "_", " ")+": "+j.Message, ": ")
+		}
+		return j.Message
 	case "ended":
 		if j.ExitCode != nil && *j.ExitCode != 0 {
 			return "exit " + strconv.Itoa(*j.ExitCode)
@@ -393,7 +398,7 @@ func (a *app) stopCmd() *cobra.Command {
 		Short: "Stop jobs",
 		Long: `Stop jobs: SIGTERM, and SIGKILL when their grace period is over, or the --grace given
 here. It doesn't wait for the end. One that can't be stopped doesn't keep the others
-from it.`,
+from it. A workspace stays, and can be started again (croft workspace).`,
 		Example: `  croft stop 118
   croft stop --grace 5m 118 119
   croft stop 120_7 '120_[10-19]'`,

@@ -374,7 +374,7 @@ func exitCode(j *v1.Job) int {
 		return *j.ExitCode
 	case outcome == codes.Completed || (outcome == "" && j.ExitCode != nil):
 		return 0
-	case outcome == codes.Cancelled:
+	case outcome == codes.Cancelled, outcome == codes.Stopped:
 		return 128 + int(syscall.SIGTERM)
 	case outcome == codes.Failed && j.ExitCode != nil, outcome == codes.TimedOut, outcome == codes.OutOfMemory, outcome == codes.OutOfCredit, outcome == codes.Preempted, outcome == codes.Deadline:
 		return 1

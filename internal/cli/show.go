@@ -39,11 +39,17 @@ func (a *app) showCmd() *cobra.Command {
 
 func (a *app) writeJob(w io.Writer, j *v1.Job) {
 	state := jobState(j)
+	if j.State == "stopped" && j.Outcome != "" && j.Outcome != "stopped" {
+		state += ", " + strings.ReplaceAll(j.Outcome, "_", " ")
+	}
 	if j.ExitCode != nil {
 		state += ", exit " + strconv.Itoa(*j.ExitCode)
 	}
 	if j.Contact != "" && j.Contact != "ok" {
 		state += ", contact " + j.Contact
+	}
+	if j.State == "running" && len(j.Spec.Apps) > 0 {
+		state += truth(j.Ready != nil, ", ready", ", its apps don't answer yet")
 	}
 	if j.Progress != "" {
 		state += ", " + j.Progress
@@ -59,6 +65,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"message", j.Message,
 		"user", j.User,
 		"account", j.Account,
+		"kind", kindOf(j.Spec),
 		"runs", place(j.Spec),
 		"image", j.Spec.Image,
 		"command", strings.Join(j.Spec.Command, " "),
@@ -69,12 +76,14 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"elements", elements(j),
 		"failed", failedElements(j),
 		"number", j.Number,
+		"apps", apps(j.Spec),
 		"after", j.Spec.After,
 		"begin", a.timeOr(j.Spec.Begin),
 		"deadline", a.timeOr(j.Spec.Deadline),
 		"submitted", a.clockOr(&j.Submitted, ""),
 		"started", a.clockOr(j.Started, ""),
 		"ended", a.clockOr(j.Ended, ""),
+		"stopped", a.clockOr(j.Stopped, ""),
 		"ran", a.jobTime(j),
 		"until", a.runsUntil(j),
 		"node", j.Node,
@@ -88,6 +97,23 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		a.printReasons(w, "", 0, j.Reasons, "")
 	}
 	a.printRemedy(w, j.ID, j.Remedy)
+}
+
+// kindOf is left out for what nearly all jobs are, and where place says it.
+func kindOf(s v1.JobSpec) string {
+	if s.Kind == v1.KindWorkspace {
+		return s.Kind
+	}
+	return ""
+}
+
+// apps is "web 8888, board 6006".
+func apps(s v1.JobSpec) string {
+	var out []string
+	for _, a := range s.Apps {
+		out = append(out, a.Name+" "+strconv.Itoa(a.Port))
+	}
+	return strings.Join(out, ", ")
 }
 
 // devices is "gpu0 gpu1" or, of a part, "0.5 of gpu0".

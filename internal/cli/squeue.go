@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
 )
 
 // The formats of squeue when none is asked for (squeue(1)).
@@ -57,6 +59,7 @@ five minutes. Why a job waits, in full: croft why JOB.`,
 				if err != nil {
 					return err
 				}
+				jobs = inQueue(jobs, q)
 				if o.start {
 					jobs = slices.DeleteFunc(jobs, func(j batchJob) bool { return j.Node != "" || j.Ended != nil })
 					a.expect(cmd, jobs)
@@ -218,6 +221,7 @@ does. Why a job waits, in full: croft why JOB.`,
 				if err != nil {
 					return err
 				}
+				jobs = inQueue(jobs, q)
 				if start {
 					a.expect(cmd, jobs)
 				}
@@ -317,4 +321,13 @@ func (s *craneStates) Set(list string) error {
 		*s = append(*s, word)
 	}
 	return nil
+}
+
+// inQueue leaves stopped workspaces out unless they were asked for: batch systems have
+// nothing in their queues that waits for no turn.
+func inQueue(jobs []batchJob, q v1.JobQuery) []batchJob {
+	if q.State != "live" {
+		return jobs
+	}
+	return slices.DeleteFunc(jobs, func(j batchJob) bool { return j.State == "stopped" })
 }

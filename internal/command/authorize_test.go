@@ -39,6 +39,14 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.JobStop{Job: 1} },
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
+	"workspace.start": {
+		func(s *sim) world.Command { s.workspace(); return command.WorkspaceStart{Job: 1} },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"app.ready": {
+		func(s *sim) world.Command { s.runStep(); return command.AppsReady{Job: 1, N: 1} },
+		[]string{"system"}, codes.Denied, nil,
+	},
 	"job.hold": {
 		func(*sim) world.Command { return command.JobHold{Job: 1} },
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},

@@ -111,7 +111,7 @@ func (c JobStop) stopArray(w *world.World, at world.Context, old *workload.Job, 
 			continue // it waits again: it is stopped by its name
 		}
 		one := edit(e, at)
-		if c.tell(one, at, by) {
+		if c.tell(one, at, codes.Cancelled, by) {
 			out.Changes = append(out.Changes, workload.JobSet{Row: one})
 		}
 	}

@@ -42,10 +42,16 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 		j.Message = fmt.Sprintf("attempt %d %s: %s again", j.Attempt.N, how(j.Attempt), j.State)
 		return moved(w, at, p, j, append(use, wrap(money)...), b, j.Message)
 	}
-	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
 	if outcome == codes.Preempted {
 		message = "by " + taker(j.Attempt.Preempt)
 	}
+	if outlives(j) {
+		if outcome == codes.Stopped {
+			message = j.Message
+		}
+		return rests(w, at, p, j, append(use, wrap(money)...), b, outcome, exit, message)
+	}
+	j.State, j.Outcome, j.ExitCode, j.Ended = workload.Ended, outcome, exit, finished
 	j.Message = message
 	money = append(money, metering.Close(p, &w.Ledger, j)...)
 	changes := append(append(use, wrap(money)...), over(w, at, p, j)...)
@@ -54,8 +60,11 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 
 // finish ends a job that holds no allocation.
 func finish(w *world.World, at world.Context, j *workload.Job, outcome codes.Outcome, message string) (world.Outcome, error) {
-	if j.Array != nil {
+	switch {
+	case j.Array != nil:
 		return drop(w, at, j, nil, outcome, message)
+	case j.Spec.Workspace() && outcome != codes.Cancelled:
+		return rest(w, at, j, outcome, message), nil
 	}
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
 	j.State, j.Outcome, j.Message, j.Ended, j.ExitCode = workload.Ended, outcome, message, at.Now, 125

@@ -22,7 +22,10 @@ func (c JobHold) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	if workload.RulesOf(old.State).Running {
+	switch {
+	case old.State == workload.Stopped:
+		return world.Outcome{}, restsAlready(old)
+	case workload.RulesOf(old.State).Running:
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d has started: croft requeue --hold %d stops it and holds it", c.Job, c.Job)
 	}
 	hold := holdOf(w, at, old)
@@ -97,6 +100,8 @@ func (c JobRequeue) Decide(w *world.World, at world.Context) (world.Outcome, err
 	switch {
 	case old.Array != nil:
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d is an array: name one of its elements, as %d_0", c.Job, c.Job)
+	case old.State == workload.Stopped:
+		return world.Outcome{}, restsAlready(old)
 	case !workload.RulesOf(old.State).Running:
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d hasn't started: it waits already", c.Job)
 	case old.State == workload.Stopping:

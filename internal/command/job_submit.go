@@ -94,12 +94,14 @@ func refuse(w *world.World, at world.Context, view admission.View, req admission
 }
 
 // JobStop ends a job: a waiting one at once, a running one by SIGTERM and, after
-// its grace, SIGKILL; with Now by SIGKILL at once.
+// its grace, SIGKILL; with Now by SIGKILL at once. A workspace is stopped likewise, but
+// ends by it only with Delete.
 type JobStop struct {
 	Job      id.Job
 	Now      bool
 	Grace    int64             `json:",omitempty"` // ns; 0: the job's own
 	Elements workload.Elements `json:",omitempty"` // of an array, only these
+	Delete   bool              `json:",omitempty"`
 }
 
 // Kind is job.stop.
@@ -115,12 +117,15 @@ func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if old.Array != nil {
 		return c.stopArray(w, at, old, by)
 	}
+	if old.Spec.Workspace() {
+		return c.stopWorkspace(w, at, old)
+	}
 	j := edit(old, at)
 	switch old.State {
 	case workload.Queued, workload.Held:
 		return finish(w, at, j, codes.Cancelled, by)
 	}
-	if !c.tell(j, at, by) {
+	if !c.tell(j, at, codes.Cancelled, by) {
 		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 	}
 	return put(w, j, by), nil
@@ -128,10 +133,10 @@ func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error)
 
 // tell tells a job that holds an allocation to end; it reports whether that changes
 // anything. One that was told already can be given less time, never more.
-func (c JobStop) tell(j *workload.Job, at world.Context, by string) bool {
+func (c JobStop) tell(j *workload.Job, at world.Context, cause codes.Outcome, by string) bool {
 	a := &j.Attempt
 	if j.State == workload.Stopping {
-		again := j.Again(a.Cause) // by preemption: not any more
+		again := j.Again(a.Cause) || c.Delete && outlives(j) // by preemption, or a stop: not any more
 		sooner := c.Grace > 0 && at.Now+c.Grace < j.KillAt()
 		if !again && (a.Kill || !c.Now && !sooner) {
 			return false
@@ -140,12 +145,12 @@ func (c JobStop) tell(j *workload.Job, at world.Context, by string) bool {
 			a.Grace = at.Now + c.Grace - a.StopAt
 		}
 		if again {
-			a.Cause, j.Message = codes.Cancelled, by
+			a.Cause, j.Message = cause, by
 		}
 		return true
 	}
 	j.State, j.Message = workload.Stopping, by
-	a.StopAt, a.Cause, a.Kill, a.Grace = at.Now, codes.Cancelled, c.Now, c.Grace
+	a.StopAt, a.Cause, a.Kill, a.Grace = at.Now, cause, c.Now, c.Grace
 	return true
 }
 

@@ -120,6 +120,7 @@ func (h *history) hours(t *rapid.T, l limits.Limit) {
 	var used int64
 	for _, j := range h.rows {
 		for _, a := range append(slices.Clone(j.Past), j.Attempt) {
+			j := h.ran[id.Attempt{Job: j.ID, N: a.N}] // as it was then
 			if a.N == 0 || a.Assigned < b.From || a.Assigned >= b.To || !within(j, l.Scope) {
 				continue
 			}
@@ -148,6 +149,9 @@ func takes(j *workload.Job, r limits.Resource) int64 {
 	}
 	switch r {
 	case limits.Submitted:
+		if !workload.RulesOf(j.State).Submitted {
+			return 0
+		}
 		return j.Waits()
 	case limits.Running:
 		return runs

@@ -31,6 +31,7 @@ type history struct {
 	windows   []placement.Booking            // every one that was ever booked
 	rows      map[id.Job]*workload.Job       // every job's last row, ended ones too
 	states    map[[2]int64]workload.JobState // likewise of further steps
+	ran       map[id.Attempt]*workload.Job   // each attempt's job as it was when that began
 	used      map[limitUser]int64            // after the command before
 }
 
@@ -85,6 +86,9 @@ func (h *history) note(c world.Change) {
 		h.tiles[c.Row.Device] = ts
 	case workload.JobSet:
 		h.rows[c.Row.ID] = c.Row
+		if k := (id.Attempt{Job: c.Row.ID, N: c.Row.Attempt.N}); h.ran[k] == nil {
+			h.ran[k] = c.Row
+		}
 	case placement.BookingSet:
 		h.windows = append(h.windows, c.Row)
 	}
@@ -95,7 +99,7 @@ func (h *history) note(c world.Change) {
 // what was metered, and the same command decides the same twice.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, used: map[limitUser]int64{}}
+		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}, used: map[limitUser]int64{}}
 		shared := true
 		h.must(t, h.user("root"), command.PartitionPut{Name: "main", ShareDevices: &shared})
 		for _, d := range h.w.Ledger.Tiles.All() {
@@ -109,6 +113,7 @@ func TestWhateverHappens(t *testing.T) {
 			h.limit(t)
 		}
 		site := h.w.Site
+		site.UserWorkspaces = 2
 		site.Weights = admission.Weights{Share: 1000, HalfLife: rapid.SampledFrom([]int64{0, hour, 168 * hour}).Draw(t, "half-life")}
 		h.w.Fold([]world.Change{world.SiteSet{Row: site}})
 		for range rapid.IntRange(0, 3).Draw(t, "limits on hours") {
@@ -131,7 +136,7 @@ func (h *history) step(t *rapid.T) {
 		return rapid.SampledFrom(h.ids).Draw(t, "job")
 	}
 	who := h.user(rapid.SampledFrom([]string{"ada", "ben", "root"}).Draw(t, "who"))
-	switch rapid.IntRange(0, 20).Draw(t, "kind") {
+	switch rapid.IntRange(0, 22).Draw(t, "kind") {
 	case 0, 1, 2:
 		h.do(t, who, command.Submit{Spec: h.randomSpec(t), Past: h.past()})
 	case 3, 4:
@@ -139,7 +144,7 @@ func (h *history) step(t *rapid.T) {
 	case 5, 6:
 		h.observe(t, job())
 	case 7:
-		cmd := command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now"), Grace: rapid.SampledFrom([]int64{0, 0, 1e9, 3600e9}).Draw(t, "grace")}
+		cmd := command.JobStop{Job: job(), Now: rapid.Bool().Draw(t, "now"), Grace: rapid.SampledFrom([]int64{0, 0, 1e9, 3600e9}).Draw(t, "grace"), Delete: rapid.IntRange(0, 3).Draw(t, "delete") == 0}
 		if rapid.Bool().Draw(t, "a part") {
 			cmd.Elements = workload.Elements{{First: 1, Last: 2, Step: 1}}
 		}
@@ -165,8 +170,66 @@ func (h *history) step(t *rapid.T) {
 		h.reserve(t)
 	case 19, 20:
 		h.steps(t, who)
+	case 21:
+		h.startWorkspace(t, who)
+	case 22:
+		h.do(t, system, command.AppsReady{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "ready")})
 	case 11:
 		h.do(t, system, command.JobFail{Job: job(), N: rapid.Int32Range(0, 2).Draw(t, "n"), Message: "no such image"})
+	}
+}
+
+// startWorkspace starts a workspace, as it was or otherwise, if there is one.
+func (h *history) startWorkspace(t *rapid.T, who access.Principal) {
+	var all []*workload.Job
+	for _, j := range h.w.Workload.Jobs.All() {
+		if j.Spec.Workspace() {
+			all = append(all, j)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	j := rapid.SampledFrom(all).Draw(t, "workspace")
+	if rapid.IntRange(0, 3).Draw(t, "whose workspace") > 0 {
+		who = h.w.Principal(j.User, 0, h.now)
+	}
+	cmd := command.WorkspaceStart{Job: j.ID}
+	if rapid.Bool().Draw(t, "otherwise") {
+		spec := h.randomSpec(t)
+		spec.Kind, spec.Name, spec.Account = j.Spec.Kind, j.Spec.Name, j.Spec.Account
+		spec.Array, spec.After, spec.Deadline = workload.ArraySpec{}, workload.Dependencies{}, 0
+		cmd.Spec = &spec
+	}
+	h.do(t, who, cmd)
+}
+
+// workspaces checks that a stopped workspace holds nothing, and that nobody has two of a
+// name or more than he may.
+func (h *history) workspaces(t *rapid.T) {
+	named, of := map[string]bool{}, map[id.User]int64{}
+	for k, j := range h.w.Workload.Jobs.All() {
+		if !j.Spec.Workspace() {
+			if j.State == workload.Stopped {
+				t.Fatalf("job %d, no workspace, is stopped", k)
+			}
+			continue
+		}
+		name := fmt.Sprint(j.User, " ", j.Spec.Name)
+		if of[j.User]++; named[name] || of[j.User] > h.w.Site.UserWorkspaces {
+			t.Fatalf("workspace %d: user %d has %d, another of the name %s: %v", k, j.User, of[j.User], j.Spec.Name, named[name])
+		}
+		named[name] = true
+		if found, ok := h.w.Workload.Workspace(j.User, j.Spec.Name); !ok || found.ID != k {
+			t.Fatalf("workspace %d isn't found by its name", k)
+		}
+		if j.State != workload.Stopped {
+			continue
+		}
+		_, held := h.w.Placement.Holds.Get(k)
+		if held || metering.Left(j) != 0 || j.In != 0 || j.Promise != 0 || j.Claim != 0 || j.Outcome == "" || j.Rested == 0 || j.Due() != 0 || j.Attempt.N > 0 && j.Attempt.Outcome == "" {
+			t.Fatalf("workspace %d is stopped: holds %v, %+v", k, held, j)
+		}
 	}
 }
 
@@ -347,7 +410,12 @@ func (h *history) randomSpec(t *rapid.T) workload.Spec {
 	if rapid.IntRange(0, 2).Draw(t, "port") == 0 {
 		s.Pod.Ports = []workload.Port{{Host: rapid.SampledFrom([]uint16{2000, 2001}).Draw(t, "which"), Container: 80}}
 	}
-	switch rapid.IntRange(0, 8).Draw(t, "waits") {
+	waits := rapid.IntRange(0, 8).Draw(t, "waits")
+	if rapid.IntRange(0, 3).Draw(t, "a workspace") == 0 {
+		s.Kind, s.Name = workload.KindWorkspace, rapid.SampledFrom([]string{"nb", "code", "sh"}).Draw(t, "name")
+		s.Array, waits = workload.ArraySpec{}, min(waits, 1)
+	}
+	switch waits {
 	case 0:
 		s.Hold = true
 	case 1:
@@ -407,6 +475,7 @@ func (h *history) check(t *rapid.T) {
 	h.shares(t)
 	h.waiting(t)
 	h.stepsFit(t)
+	h.workspaces(t)
 }
 
 // ports checks that each port of a node leads to one job.
@@ -447,7 +516,7 @@ func (h *history) shares(t *rapid.T) {
 	half := h.w.Site.Weights.HalfLife
 	for _, j := range h.rows {
 		for _, a := range append(slices.Clone(j.Past), j.Attempt) {
-			from, to := metering.Billable(a, j.Spec.Grace, h.now)
+			from, to := metering.Billable(a, j.TermsOf(a).Grace, h.now)
 			ns := new(big.Int).Mul(big.NewInt(int64(a.Rate)), big.NewInt(to-from))
 			ns.Add(ns, big.NewInt(hour-1)).Div(ns, big.NewInt(hour))
 			want[[2]int64{int64(j.Account), int64(j.User)}] += money.Micros(ns.Int64())
@@ -546,7 +615,7 @@ func (h *history) devices(t *rapid.T) {
 // finish ends all jobs and checks charges against what the tiles say.
 func (h *history) finish(t *rapid.T) {
 	for _, k := range h.ids {
-		h.do(t, h.user("root"), command.JobStop{Job: k, Now: true})
+		h.do(t, h.user("root"), command.JobStop{Job: k, Now: true, Delete: true})
 		if j, ok := h.w.Workload.Jobs.Get(k); ok {
 			h.do(t, system, command.JobObserved{Job: k, N: j.Attempt.N, Exited: true, Finished: h.now})
 		}

@@ -234,7 +234,11 @@ func (d *due) end(in id.Reservation, message string) (int, error) {
 			continue
 		}
 		why := admission.ReservationOver(j.Spec.Reservation).Message
-		out, err := finish(d.w, d.at, edit(j, d.at), codes.Cancelled, or(message, why))
+		as := codes.Cancelled
+		if j.Spec.Workspace() {
+			as = codes.Stopped // it may start in another
+		}
+		out, err := finish(d.w, d.at, edit(j, d.at), as, or(message, why))
 		if err != nil {
 			return 0, err
 		}

@@ -68,7 +68,7 @@ func (c UserRetire) Decide(w *world.World, at world.Context) (world.Outcome, err
 		if _, still := after.Workload.Jobs.Get(k); !still {
 			continue // an array, which ended with its last element
 		}
-		out, err := JobStop{Job: k}.Decide(after, at)
+		out, err := JobStop{Job: k, Delete: true}.Decide(after, at)
 		if err != nil {
 			return world.Outcome{}, err
 		}

@@ -226,7 +226,7 @@ func TestStepsOfABatchJob(t *testing.T) {
 // than it has, go from state to state as they may, and don't outlive its attempt.
 func TestStepsFitWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}}
+		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}}
 		spec := example()
 		spec.GPU, spec.Time, spec.Grace = 2000, 40*hour, 30e9
 		h.do(t, h.user("ada"), command.Submit{Spec: spec})

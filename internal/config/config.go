@@ -350,6 +350,8 @@ type Defaults struct {
 	// Disk space that the images which one user saved from jobs (croft image save) may
 	// add to those that they are made of; 0 lets nobody save any.
 	UserImages Bytes `yaml:"user_images"`
+	// Workspaces that one user may have, stopped ones too; 0 is any number.
+	UserWorkspaces int `yaml:"user_workspaces"`
 }
 
 // Priority weighs, in points, what counts for a waiting job. What its QoS and its own
@@ -414,7 +416,7 @@ func Default() Config {
 		Devices:    Devices{Simulated: Simulated{Model: "sim"}, NVIDIA: NVIDIAAuto},
 		Partitions: []Partition{{Name: "main", Default: true}},
 		QoS:        []QoS{defaultQoS()},
-		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, Userns: UsernsOff, UserJobs: 10_000, UserImages: 50 * gib},
+		Defaults:   Defaults{CPU: 1000, Mem: 2 * gib, Time: hour, Userns: UsernsOff, UserJobs: 10_000, UserImages: 50 * gib, UserWorkspaces: 20},
 		Subids:     Subids{First: 1000, Users: 4090, Start: 1_879_048_192, Size: leastSubids},
 		Mounts:     []string{"~"},
 		Network:    Network{Ports: ports(1024, 65535), Publish: "127.0.0.1"},

@@ -368,6 +368,7 @@ func (d Defaults) check(f *fault.Fields) {
 	}
 	oneOf(f, "defaults.userns", d.Userns, UsernsOff, UsernsAuto, UsernsOn)
 	between(f, "defaults.user_jobs", d.UserJobs, 0, 1_000_000)
+	between(f, "defaults.user_workspaces", d.UserWorkspaces, 0, 10_000)
 }
 
 // checkMounts refuses roots that hold no files of users but the machine's own

@@ -105,7 +105,9 @@ func attempts() map[string]attempt {
 		"whyJob":    {ofJob("/v1/jobs/%s/why", nil), readers},
 		"jobUsage":  {ofJob("/v1/jobs/%s/usage", nil), readers},
 		"stopJob":   {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
-		"holdJob":   {ofJob("/v1/jobs/%s/hold", nil), []string{"ada", "mia", "olga", "root"}},
+		// Whoever may start it is refused only because it is no workspace.
+		"startJob": {ofJob("/v1/jobs/%s/start", v1.StartRequest{}), []string{"ada", "mia", "olga", "root"}},
+		"holdJob":  {ofJob("/v1/jobs/%s/hold", nil), []string{"ada", "mia", "olga", "root"}},
 		"releaseJob": {ofJob("/v1/jobs/%s/release", nil, func(h *harness, job string) {
 			h.post("ada", "/v1/jobs/"+job+"/hold")
 		}), []string{"ada", "mia", "olga", "root"}},

@@ -27,20 +27,20 @@ func (c *call) quote(in v1.JobSpec) (v1.Quote, error) {
 	if err != nil {
 		return v1.Quote{}, err
 	}
-	home, err := c.home(spec)
+	home, err := c.home(c.p.Name, spec)
 	if err != nil {
 		return v1.Quote{}, err
 	}
 	return c.Reader.Quote(c.r.Context(), c.p, spec, home)
 }
 
-// home is the caller's home on the host. It is looked up only for a spec with
+// home is a user's home on the host. It is looked up only for a spec with
 // mounts: nothing else depends on it.
-func (c *call) home(spec workload.Spec) (string, error) {
+func (c *call) home(user string, spec workload.Spec) (string, error) {
 	if len(spec.Mounts) == 0 {
 		return "", nil
 	}
-	who, _, err := c.person(c.p.Name)
+	who, _, err := c.person(user)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, err
 	}
-	home, err := c.home(spec)
+	home, err := c.home(c.p.Name, spec)
 	if err != nil {
 		return v1.Job{}, err
 	}
@@ -164,11 +164,11 @@ func (c *call) job() (v1.Job, error) {
 func (c *call) waits() (until string, timeout time.Duration, err error) {
 	q := c.r.URL.Query()
 	switch until = q.Get("wait"); until {
-	case "", "running", "ended":
+	case "", "running", "ready", "ended":
 		timeout, err = span(q.Get("timeout"))
 		return until, timeout, err
 	}
-	return "", 0, fault.Invalid("wait", "must be running or ended")
+	return "", 0, fault.Invalid("wait", "must be running, ready or ended")
 }
 
 // wait returns when it has been reached, or the time is up, or the server stops; what
@@ -221,7 +221,7 @@ func (c *call) stopNamed(name string, in v1.StopRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := command.JobStop{Now: in.Now || grace == 0, Grace: max(grace, 0)}
+	cmd := command.JobStop{Now: in.Now || grace == 0, Grace: max(grace, 0), Delete: in.Delete}
 	if in.Elements != "" {
 		if cmd.Elements, err = workload.ParseElements(in.Elements); err != nil {
 			return "", fault.Invalid("elements", "%v", err)
@@ -233,6 +233,9 @@ func (c *call) stopNamed(name string, in v1.StopRequest) (string, error) {
 	}
 	if j.Array == nil && cmd.Elements != nil {
 		return "", fault.Invalid("elements", "job %s isn't an array", j.Name())
+	}
+	if j.Spec.Workspace() {
+		name = j.Name() // its other name is gone with it
 	}
 	array, index, waits := j.ID.Array()
 	if cmd.Job = array; waits {

@@ -136,6 +136,7 @@ func probes() map[string]probe {
 		"hold J": {"POST", "/v1/jobs/NAME/hold", nil}, "release J": {"POST", "/v1/jobs/NAME/release", nil},
 		"requeue J": {"POST", "/v1/jobs/NAME/requeue", fixedBody(v1.RequeueRequest{})},
 		"after J":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.After = "afterany:" + name })},
+		"start J":   {"POST", "/v1/jobs/NAME/start", fixedBody(v1.StartRequest{})},
 		"stop J":    {"POST", "/v1/jobs/NAME/stop", fixedBody(v1.StopRequest{})}, "clone J": {"POST", "/v1/jobs/NAME/clone", fixedBody(v1.CloneRequest{})},
 		"log of J": {"GET", "/v1/jobs/NAME/logs", nil}, "into J": {"GET", "/v1/jobs/NAME/exec?arg=id", nil},
 		"steps of J": {"GET", "/v1/jobs/NAME/steps", nil}, "step of J": {"GET", "/v1/jobs/NAME/steps/2", nil},

@@ -9,6 +9,7 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/money"
 )
 
 // scopes is the oracle of what a narrowed token may do, by operation: the scopes of
@@ -28,7 +29,7 @@ func scopes() map[string][]string {
 		"submit": {"quote", "submitJob", "listJobs", "listImages", "listEvents", "streamEvents"},
 		"manage": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
-			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "holdJob", "releaseJob", "requeueJob", "prioritizeJob",
+			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "prioritizeJob",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
 		},
@@ -84,6 +85,7 @@ func TestEveryOperationByScope(t *testing.T) {
 	h.system(command.UserPut{Create: true, Name: "zoe2"})
 	h.password("zoe2")
 	h.as("root", command.MemberPut{Account: "nlp", User: "root", Role: "owner"})
+	h.as("root", command.GrantGive{Account: "nlp", Amount: 10_000 * money.Credit, Source: "a job for each attempt"})
 	for set := range access.Scope(1 << len(access.ScopeNames())) {
 		if set != 0 {
 			h.narrow("root", set.String(), set, "")

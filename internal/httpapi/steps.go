@@ -45,7 +45,7 @@ func (c *call) addStep(in v1.StepSpec) (v1.Step, error) {
 	if j.State == workload.Ended || j.Array != nil || j.ID < 0 {
 		return v1.Step{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", name, j.State)
 	}
-	home, err := c.home(workload.Spec{Mounts: spec.Mounts})
+	home, err := c.home(c.p.Name, workload.Spec{Mounts: spec.Mounts})
 	if err != nil {
 		return v1.Step{}, err
 	}

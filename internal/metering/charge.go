@@ -56,16 +56,18 @@ func Counted(j *workload.Job) fairshare.Run {
 
 // UseOf is what an attempt is charged for.
 func UseOf(j *workload.Job, a workload.Attempt) catalog.Use {
-	return catalog.Use{CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: a.Models}
+	t := j.TermsOf(a)
+	return catalog.Use{CPU: t.CPU, Mem: t.Mem, Devices: a.Models}
 }
 
 // Accrued is what attempt a of j has cost its user up to now.
 func Accrued(cat *catalog.State, j *workload.Job, a workload.Attempt, now int64) (catalog.Cost, error) {
-	from, to := Billable(a, j.Spec.Grace, now)
-	if j.Billing == string(tenancy.BillingOff) {
+	t := j.TermsOf(a)
+	from, to := Billable(a, t.Grace, now)
+	if t.Billing == string(tenancy.BillingOff) {
 		return catalog.Cost{}, nil
 	}
-	return cat.Book(j.Spec.Partition, a.Book).Cost(UseOf(j, a), j.Factor, from, to)
+	return cat.Book(t.Partition, a.Book).Cost(UseOf(j, a), t.Factor, from, to)
 }
 
 // Receipt sums what all attempts of j have cost up to now, by line.

@@ -80,10 +80,11 @@ func (r *Reader) find(ctx context.Context, v view, name string) (*workload.Job, 
 	return j, nil
 }
 
-// lookUp finds a job by its number, or an element of an array by its name: one that
-// waits as the job that it would become.
+// lookUp finds a job by its number, a workspace of the caller's own by its name, or an
+// element of an array by its name: one that waits as the job that it would become.
 func (r *Reader) lookUp(ctx context.Context, v view, name string) (*workload.Job, error) {
-	jobs := &v.w.Workload.Jobs
+	state := &v.w.Workload
+	jobs := &state.Jobs
 	if array, index, ok := id.ParseElement(name); ok {
 		if e, live := v.w.Workload.Element(array, index); live {
 			return e, nil
@@ -98,6 +99,9 @@ func (r *Reader) lookUp(ctx context.Context, v view, name string) (*workload.Job
 		}
 		e, err := r.History.Element(ctx, array, index)
 		return e, readErr(err, "job", clip(name))
+	}
+	if own, ok := state.Workspace(id.User(v.p.User), name); ok {
+		return own, nil
 	}
 	k, ok := id.ParseJob(name)
 	if !ok {
@@ -214,7 +218,7 @@ func (r *Reader) SpecOf(ctx context.Context, p access.Principal, name string) (v
 	return spec.Wire(), nil
 }
 
-// Reached reports whether a job has reached or passed a state, "running" or
+// Reached reports whether a job has reached or passed a state, "running", "ready" or
 // "ended". It is cheap: waiting asks it whenever anything has changed.
 func (r *Reader) Reached(ctx context.Context, p access.Principal, name, until string) (bool, error) {
 	v := r.view(p)
@@ -226,9 +230,13 @@ func (r *Reader) Reached(ctx context.Context, p access.Principal, name, until st
 		return false, err
 	}
 	switch {
-	case j.State == workload.Ended:
-		return true, nil
-	case j.State == workload.Running, j.State == workload.Stopping, j.Array != nil && j.Array.Active+int64(len(j.Array.Ended)) > 0:
+	case j.State == workload.Ended, j.State == workload.Stopped:
+		return true, nil // whatever it is waited for comes about no more by itself
+	case j.State == workload.Running && until == "ready":
+		return len(j.Spec.Apps) == 0 || j.Attempt.Ready != 0, nil
+	case j.State == workload.Stopping:
+		return until != "ended", nil
+	case j.State == workload.Running, j.Array != nil && j.Array.Active+int64(len(j.Array.Ended)) > 0:
 		return until == "running", nil
 	}
 	return false, nil
@@ -258,13 +266,20 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 		Outcome: string(j.Outcome), Message: j.Message, Spec: j.Spec.Amounts(), Submitted: at(j.Submitted), Started: moment(a.Started),
 		Ended: moment(j.Ended), Node: a.Node, Attempt: int(a.N), Seq: j.Seq,
 	}
-	if part := a.Part(); part > 0 && !waiting(j) {
+	if part := a.Part(); part > 0 && !waiting(j) && j.State != workload.Stopped {
 		out.Part = v1.Quantity(quantity.FormatDevices(part))
 	}
 	switch {
 	case j.State == workload.Ended:
 		code := int(j.ExitCode)
 		out.ExitCode = &code
+	case j.State == workload.Stopped:
+		// What is told of its last run is how that ended; it may have had none.
+		out.Started, out.Node, out.Stopped = nil, "", moment(j.Rested)
+		if a.N > 0 && a.Ended != 0 {
+			code := int(j.ExitCode)
+			out.ExitCode = &code
+		}
 	case workload.RulesOf(j.State).Running:
 		out.Contact = contact(a)
 		out.Progress = r.Server.Progress(j.ID)
@@ -303,8 +318,8 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Spec, out.Eligible = j.Spec.Wire(), eligible(j)
-	if !waiting(j) {
+	out.Spec, out.Eligible, out.Ready = j.Spec.Wire(), eligible(j), ready(j)
+	if !waiting(j) && j.State != workload.Stopped {
 		out.Devices, out.Image = v.devices(j.Attempt.Devices), j.Attempt.Image
 	}
 	if workload.RulesOf(j.State).Running {
@@ -324,6 +339,14 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	out.Array = arrayWire(j.Array, true)
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err
+}
+
+// ready is when all apps of a job that runs were first seen to answer.
+func ready(j *workload.Job) *time.Time {
+	if !workload.RulesOf(j.State).Running {
+		return nil
+	}
+	return moment(j.Attempt.Ready)
 }
 
 // stateOf is the state that people know a job by: an array runs while an element does.
@@ -357,6 +380,9 @@ func waiting(j *workload.Job) bool { return j.State == workload.Held || j.State 
 
 // eligible is when a job came to compete with others, or will.
 func eligible(j *workload.Job) *time.Time {
+	if j.State == workload.Stopped {
+		return nil
+	}
 	if j.State != workload.Held {
 		return moment(j.Since())
 	}
@@ -437,7 +463,7 @@ func (v view) receipt(j *workload.Job, detail bool) (*v1.Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !out.Final {
+	if !out.Final && j.State != workload.Stopped {
 		out.Charged = max(accrued.Total, j.Charged).String()
 	}
 	if detail {

@@ -155,7 +155,7 @@ func (v view) readable(among []id.Account) []id.Account {
 	return out
 }
 
-var liveStates = []workload.JobState{workload.Held, workload.Queued, workload.Starting, workload.Running, workload.Stopping}
+var liveStates = []workload.JobState{workload.Held, workload.Queued, workload.Starting, workload.Running, workload.Stopping, workload.Stopped}
 
 func states(s string) (in []workload.JobState, live bool, err error) {
 	switch s {
@@ -170,7 +170,7 @@ func states(s string) (in []workload.JobState, live bool, err error) {
 		if state == workload.Ended {
 			live = false
 		} else if !slices.Contains(liveStates, state) {
-			return nil, false, fault.Invalid("state", "%q isn't live, all, ended, held, queued, starting, running, stopping or, alone, refused", clip(word))
+			return nil, false, fault.Invalid("state", "%q isn't live, all, ended, held, queued, starting, running, stopping, stopped or, alone, refused", clip(word))
 		}
 		in = append(in, state)
 	}

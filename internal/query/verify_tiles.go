@@ -139,7 +139,7 @@ func (a *audit) withdrawn(ctx context.Context, device string, t int64) (bool, er
 // its devices, exactly the time that its user paid for.
 func (a *audit) usedTime(j *workload.Job, at workload.Attempt) {
 	key := id.Attempt{Job: j.ID, N: at.N}
-	from, to := metering.Billable(at, j.Spec.Grace, at.Ended)
+	from, to := metering.Billable(at, j.TermsOf(at).Grace, at.Ended)
 	tiles := a.used[key]
 	delete(a.used, key)
 	each := catalog.Counted(at.Models) / max(1, int64(len(at.Devices)))

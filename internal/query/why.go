@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/id"
@@ -62,6 +64,8 @@ func (v view) standing(j *workload.Job) string {
 			s += ": " + j.Message
 		}
 		return s
+	case workload.Stopped:
+		return rested(j) + "; croft workspace start " + j.Spec.Name + " starts it"
 	case workload.Starting:
 		return "starting on " + on
 	case workload.Stopping:
@@ -70,6 +74,18 @@ func (v view) standing(j *workload.Job) string {
 	s := "running on " + on
 	if a.Lost != 0 {
 		s += "; contact with the runtime is lost, nothing is concluded from that"
+	}
+	return s
+}
+
+// rested says since when and why a workspace is stopped.
+func rested(j *workload.Job) string {
+	s := "stopped since " + at(j.Rested).Format(time.RFC3339)
+	if j.Outcome != codes.Stopped {
+		s += ": " + strings.ReplaceAll(string(j.Outcome), "_", " ")
+	}
+	if j.Message != "" {
+		s += ", " + j.Message
 	}
 	return s
 }

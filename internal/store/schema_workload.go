@@ -38,6 +38,7 @@ func jobs() *relation[workload.Job] {
 			attr[row]{"past", func(r *row) any { return &r.Past }},
 			attr[row]{"requeues", func(r *row) any { return &r.Requeues }},
 			attr[row]{"exit_code", func(r *row) any { return &r.ExitCode }},
+			attr[row]{"rested", func(r *row) any { return &r.Rested }},
 			attr[row]{"hold", func(r *row) any { return &r.Hold }},
 			attr[row]{"met", func(r *row) any { return &r.Met }},
 			attr[row]{"eligible", func(r *row) any { return &r.Eligible }},

@@ -130,7 +130,11 @@ func (j *Job) busy() bool { return RulesOf(j.State).Running || j.Array != nil &&
 
 // name and unname keep who has which name.
 func (s *State) name(j *Job) {
-	if j.Of != 0 {
+	switch {
+	case j.Spec.Kind == KindWorkspace:
+		s.workspaces.Add(j.namesake())
+		return
+	case j.Of != 0:
 		return
 	}
 	s.namesakes.Add(j.namesake())
@@ -140,7 +144,11 @@ func (s *State) name(j *Job) {
 }
 
 func (s *State) unname(before *Job, gone bool) {
-	if before.Of != 0 {
+	switch {
+	case before.Spec.Kind == KindWorkspace && gone:
+		s.workspaces.Remove(before.namesake())
+		return
+	case before.Spec.Kind == KindWorkspace, before.Of != 0:
 		return
 	}
 	if gone {
@@ -152,7 +160,7 @@ func (s *State) unname(before *Job, gone bool) {
 }
 
 // Namesakes yields the jobs of a user that have a name and haven't ended, the first
-// first; no elements of arrays.
+// first; no elements of arrays, and no workspaces, which nobody waits for by their name.
 func (s *State) Namesakes(u id.User, name string) iter.Seq[id.Job] {
 	return of(s.namesakes, u, name)
 }

@@ -20,6 +20,7 @@ const (
 	Starting JobState = "starting"
 	Running  JobState = "running"
 	Stopping JobState = "stopping"
+	Stopped  JobState = "stopped" // a workspace, which holds nothing until it is started again
 	Ended    JobState = "ended"
 )
 
@@ -50,11 +51,12 @@ func RulesOf(s JobState) Rules {
 
 // next lists the states that may follow each.
 var next = map[JobState][]JobState{
-	Held:     {Queued, Ended},
-	Queued:   {Held, Starting, Ended},
-	Starting: {Running, Stopping, Queued, Ended},
-	Running:  {Stopping, Queued, Ended},
-	Stopping: {Queued, Held, Ended},
+	Held:     {Queued, Stopped, Ended},
+	Queued:   {Held, Starting, Stopped, Ended},
+	Starting: {Running, Stopping, Queued, Stopped, Ended},
+	Running:  {Stopping, Queued, Stopped, Ended},
+	Stopping: {Queued, Held, Stopped, Ended},
+	Stopped:  {Queued, Held, Ended},
 }
 
 // May reports whether a job may go from one state to the other.
@@ -97,9 +99,10 @@ type Job struct {
 	Attempt  Attempt   // the current or last one; N is 0 before the first start
 	Past     []Attempt // those before it
 	Requeues int32
-	Outcome  codes.Outcome // once ended
+	Outcome  codes.Outcome // once ended, or how the last run of a stopped workspace did
 	ExitCode int32
 	Ended    int64 // ns
+	Rested   int64 // ns; since when a workspace is stopped
 
 	Promise int64 // ns; start promised by the planner, 0: none
 	Claim   int64 // ns; when others were stopped to make room for it, 0: never
@@ -138,6 +141,7 @@ type Attempt struct {
 	Rate     money.Rate           // what it counts for fair share, per hour, as of its assignment
 	Assigned int64                // ns: allocation committed
 	Started  int64                // ns: primary's start, as the engine saw it; 0: not yet
+	Ready    int64                `json:",omitempty"` // ns: when all apps were first seen to answer; 0: not yet
 	Until    int64                // ns: Started + wall; before the start, Assigned + wall
 	Reserved int64                // s: counted against limits per period until it ends
 	Ended    int64                // ns: primary's end, or when the end was learned
@@ -152,6 +156,7 @@ type Attempt struct {
 	Lost     int64        // ns: contact lost since; 0: in contact
 	Seen     int64        // ns: last seen alive
 	Posted   money.Micros // charged so far for this attempt
+	Terms    Terms        `json:",omitzero"` // that it ran on, if its job has others now
 }
 
 // Part is what the attempt has of its one device, in milli-devices; 0: its devices are

@@ -23,6 +23,9 @@ func (j *Job) Opens() (at int64, known, never bool) { return j.Spec.Opens(j.Met)
 // When its begin time or dependency was met doesn't depend on when somebody looks;
 // from, in ns, is since when there is no hold.
 func (j *Job) LineUp(now, from int64) {
+	if j.State == Stopped {
+		return // until it is started again
+	}
 	at, known, _ := j.Opens()
 	switch open := j.Hold == NoHold && known && at <= now && j.Room(); {
 	case open && j.State != Queued:

@@ -40,8 +40,10 @@ type State struct {
 	awaited table.Table[string, id.Job] // those that wait for another, by Pair of that and their own
 
 	followers table.Table[string, id.Job] // those that wait for an array element by element, by Pair of that and their own
-	namesakes table.Set[namesake]         // no elements
+	namesakes table.Set[namesake]         // no elements, no workspaces
 	busy      table.Set[namesake]         // those of them that run
+
+	workspaces table.Set[namesake]
 
 	elements table.Table[string, id.Job] // live elements, by Pair of array and index
 	arrays   table.Table[id.Job, *Job]   // those in the queue
@@ -55,7 +57,7 @@ type State struct {
 func NewState() State {
 	return State{
 		pending: table.NewSet(waiting.before), timed: table.NewSet(timed.before),
-		namesakes: table.NewSet(namesake.before), busy: table.NewSet(namesake.before),
+		namesakes: table.NewSet(namesake.before), busy: table.NewSet(namesake.before), workspaces: table.NewSet(namesake.before),
 	}
 }
 
@@ -63,7 +65,7 @@ func NewState() State {
 func (s *State) Copy() State {
 	return State{
 		Jobs: s.Jobs.Copy(), Active: s.Active.Copy(), Steps: s.Steps.Copy(), pending: s.pending.Copy(), lanes: s.lanes.Copy(), claims: s.claims.Copy(), ofUser: s.ofUser.Copy(),
-		timed: s.timed.Copy(), awaited: s.awaited.Copy(), followers: s.followers.Copy(), namesakes: s.namesakes.Copy(), busy: s.busy.Copy(), elements: s.elements.Copy(), arrays: s.arrays.Copy(), reserved: s.reserved.Copy(),
+		timed: s.timed.Copy(), awaited: s.awaited.Copy(), followers: s.followers.Copy(), namesakes: s.namesakes.Copy(), busy: s.busy.Copy(), workspaces: s.workspaces.Copy(), elements: s.elements.Copy(), arrays: s.arrays.Copy(), reserved: s.reserved.Copy(),
 		lastJob: s.lastJob, lastRefusal: s.lastRefusal,
 	}
 }
@@ -94,6 +96,9 @@ func (s *State) put(j *Job) (before *Job) {
 		s.arrays.Delete(j.ID)
 		s.unawait(before)
 		s.unname(before, j.State == Ended)
+		if before.In != 0 && (before.In != j.In || j.State == Ended) {
+			s.reserved.Delete(table.Pair(int64(before.In), int64(j.ID)))
+		}
 	}
 	s.lastJob = max(s.lastJob, j.ID)
 	if j.State == Ended {
@@ -101,9 +106,6 @@ func (s *State) put(j *Job) (before *Job) {
 		s.ofUser.Delete(userKey(j.User, j.ID))
 		if j.Of != 0 {
 			s.elements.Delete(table.Pair(int64(j.Of), j.Index))
-		}
-		if j.In != 0 {
-			s.reserved.Delete(table.Pair(int64(j.In), int64(j.ID)))
 		}
 		return before
 	}

@@ -1,10 +1,81 @@
 package workload
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"strings"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/id"
 )
+
+// Workspace reports whether the job is one.
+func (s Spec) Workspace() bool { return s.Kind == KindWorkspace }
+
+// Rests puts a workspace to rest, at a time in ns, after what it did last or might have
+// done. It is in no queue, and holds nothing any more.
+func (j *Job) Rests(at int64, outcome codes.Outcome, exit int32, message string) {
+	j.State, j.Rested, j.Outcome, j.ExitCode, j.Message = Stopped, at, outcome, exit, message
+	j.In, j.Promise, j.Claim, j.Eligible, j.Aged = 0, 0, 0, 0, 0
+	if j.Hold == HeldByUser {
+		j.Hold = NoHold
+	}
+}
+
+// Wakes lets a workspace that is stopped wait for its turn, at a time in ns, as spec says
+// from now on and on terms that may be others than before.
+func (j *Job) Wakes(at int64, spec Spec, billing string, factor int64) {
+	before := j.terms()
+	j.Spec, j.Billing, j.Factor = spec, billing, factor
+	if j.terms() != before {
+		j.Attempt.Terms = cmp.Or(j.Attempt.Terms, before)
+		j.Past = slices.Clone(j.Past)
+		for i, a := range j.Past {
+			j.Past[i].Terms = cmp.Or(a.Terms, before)
+		}
+	}
+	j.State, j.Rested, j.Outcome, j.ExitCode, j.Message, j.Requeues = Held, 0, "", 0, "", 0
+	j.LineUp(at, at)
+}
+
+// Terms are what an attempt's charge follows from, besides its devices and its time.
+type Terms struct {
+	Partition string
+	Billing   string
+	Factor    int64
+	CPU, Mem  int64
+	Grace     int64
+}
+
+func (j *Job) terms() Terms {
+	return Terms{j.Spec.Partition, j.Billing, j.Factor, j.Spec.CPU, j.Spec.Mem, j.Spec.Grace}
+}
+
+// TermsOf are those of one of the job's attempts.
+func (j *Job) TermsOf(a Attempt) Terms {
+	return cmp.Or(a.Terms, j.terms())
+}
+
+// Workspaces yields a user's workspaces by name, stopped ones too.
+func (s *State) Workspaces(u id.User) iter.Seq[id.Job] {
+	return func(yield func(id.Job) bool) {
+		for n := range s.workspaces.From(namesake{user: u}) {
+			if n.user != u || !yield(n.job) {
+				return
+			}
+		}
+	}
+}
+
+// Workspace returns a user's workspace by its name.
+func (s *State) Workspace(u id.User, name string) (*Job, bool) {
+	for k := range of(s.workspaces, u, name) {
+		return s.Jobs.Get(k)
+	}
+	return nil, false
+}
 
 // workspace checks what makes a job a workspace: one that is stopped and started by its name.
 func (p *parser) workspace(s *Spec, in v1.JobSpec) {

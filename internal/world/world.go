@@ -81,7 +81,8 @@ type Site struct {
 	NeedUID    bool        // programs run as Unix users: one without a uid can't submit
 	Mixed      bool        // a job's devices may be of several models
 
-	HostPrograms bool // programs may run on the machine itself
+	HostPrograms   bool  // programs may run on the machine itself
+	UserWorkspaces int64 `json:",omitempty"` // that a user may have, stopped ones too; 0: any number
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -294,7 +295,7 @@ func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Assets: &w.Assets, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, Userns: w.Site.Userns, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
-		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms,
+		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms, UserWorkspaces: w.Site.UserWorkspaces,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {
 				standings = w.Shares.Standings(&w.Tenancy, w.Site.Weights.HalfLife, now)

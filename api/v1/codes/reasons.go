@@ -33,7 +33,9 @@ const (
 	DependencyNever   Reason = "DEPENDENCY_NEVER_MET"
 	ReservationShort  Reason = "RESERVATION_TOO_SHORT" // none of its windows lasts as long
 	ReservationOver   Reason = "RESERVATION_OVER"
-	StepBeyond        Reason = "STEP_RES_BEYOND" // a step asks for more than its job has
+	StepBeyond        Reason = "STEP_RES_BEYOND"  // a step asks for more than its job has
+	WorkspaceExists   Reason = "WORKSPACE_EXISTS" // the user has one of that name
+	WorkspaceLimit    Reason = "WORKSPACE_LIMIT"  // the user has as many as one may, stopped ones too
 
 	// ReservationConflict is what is in the way of a reservation.
 	ReservationConflict Reason = "RESERVATION_CONFLICT"
@@ -87,6 +89,7 @@ const (
 	OutOfCredit Outcome = "out_of_credit"
 	Preempted   Outcome = "preempted"
 	Requeued    Outcome = "requeued" // an attempt only: stopped to be queued again
+	Stopped     Outcome = "stopped"  // an attempt of a workspace, which somebody stopped
 	NodeFailed  Outcome = "node_failed"
 	Deadline    Outcome = "deadline"
 )
