@@ -19,7 +19,7 @@ const minute = int64(time.Minute)
 // Sample is what an attempt uses at a time.
 type Sample struct {
 	At     int64  // ns
-	CPU    int64  // milli-cores since the sample before; in a minute, over it
+	CPU    int64  // milli-cores over the minute before; in a minute, over it
 	Known  bool   // whether CPU is: it isn't in the first sample
 	Memory int64  // bytes; in a minute, the most
 	Device Device // the busiest of Devices that is known
@@ -52,7 +52,7 @@ type Book struct {
 // series is what is kept of one attempt.
 type series struct {
 	last    Sample
-	seen    Seen
+	recent  []Seen   // of the minute before the last one, which is among them
 	begun   Seen     // at the begin of the minute under way
 	minute  Sample   // so far
 	minutes []Sample // complete, the oldest first
@@ -70,14 +70,22 @@ func (b *Book) Put(a id.Attempt, s Seen) {
 		of = &series{}
 		b.attempts[a] = of
 	}
-	if s.At > of.seen.At {
+	if n := len(of.recent); n == 0 || s.At > of.recent[n-1].At {
 		of.put(s)
 	}
 }
 
 func (s *series) put(seen Seen) {
-	s.last = sampleOf(s.seen, seen)
-	s.seen = seen
+	// A program that wakes up for a moment uses much in a short time, and little in a minute.
+	for len(s.recent) > 1 && seen.At-s.recent[0].At > minute || len(s.recent) > 0 && seen.CPU < s.recent[len(s.recent)-1].CPU {
+		s.recent = s.recent[1:]
+	}
+	var from Seen
+	if len(s.recent) > 0 {
+		from = s.recent[0]
+	}
+	s.last = sampleOf(from, seen)
+	s.recent = append(s.recent, seen)
 	if s.begun.At == 0 {
 		s.begun = seen
 	}

@@ -33,11 +33,17 @@ func TestLast(t *testing.T) {
 	if s := look(105, 500*second); s.CPU != 500 {
 		t.Errorf("an older sight counts: %+v", s)
 	}
-	if s := look(120, second); s.Known {
+	if s := look(120, 95*second); s.CPU != 250 {
+		t.Errorf("5 s of CPU in 20 s: %+v", s)
+	}
+	if s := look(175, 95*second); s.CPU != 0 {
+		t.Errorf("nothing in the last minute, but before: %+v", s)
+	}
+	if s := look(180, second); s.Known {
 		t.Errorf("CPU time that went back: %+v", s)
 	}
 	idle, busy, unknown := Device{UUID: "A", Known: true}, Device{UUID: "B", Known: true, Busy: 10}, Device{UUID: "C", Busy: 999}
-	if s := look(130, second, idle, busy, unknown); s.Device != busy {
+	if s := look(190, second, idle, busy, unknown); s.Device != busy {
 		t.Errorf("the busiest of the known: %+v", s.Device)
 	}
 	b.Keep(map[id.Attempt]bool{{Job: 7, N: 2}: true})

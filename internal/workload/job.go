@@ -6,6 +6,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 )
@@ -157,6 +158,7 @@ type Attempt struct {
 	Seen     int64        // ns: last seen alive
 	Posted   money.Micros // charged so far for this attempt
 	Terms    Terms        `json:",omitzero"` // that it ran on, if its job has others now
+	Idle     idle.Count   `json:",omitzero"`
 }
 
 // Part is what the attempt has of its one device, in milli-devices; 0: its devices are

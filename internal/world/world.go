@@ -15,6 +15,7 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/metering"
@@ -83,6 +84,8 @@ type Site struct {
 
 	HostPrograms   bool  // programs may run on the machine itself
 	UserWorkspaces int64 `json:",omitempty"` // that a user may have, stopped ones too; 0: any number
+
+	Idle []idle.Policy `json:",omitempty"` // the first that is for a job counts
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or
@@ -185,6 +188,17 @@ func (w *World) count(j *workload.Job, sign int64) {
 // WhoOf is whom a job's use counts for.
 func WhoOf(j *workload.Job) limits.Who {
 	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition, QoS: j.Spec.QoS}
+}
+
+// IdlePolicy is the one that is for a job.
+func (w *World) IdlePolicy(j *workload.Job) idle.Policy {
+	var accounts []string
+	for _, k := range j.Path {
+		if a, ok := w.Tenancy.Accounts.Get(k); ok {
+			accounts = append(accounts, a.Name)
+		}
+	}
+	return idle.Of(w.Site.Idle, string(j.Spec.Kind), j.Spec.Partition, j.Spec.QoS, accounts)
 }
 
 // AskOf is what a job asks for, or was given.

@@ -74,6 +74,9 @@ const (
 	BeginTime        Reason = "BEGIN_TIME"
 	ArrayFull        Reason = "ARRAY_FULL"    // as many elements run as may at once
 	ArrayStarted     Reason = "ARRAY_STARTED" // no element waits
+
+	// Running: what a job that is stopped for being idle was seen to do.
+	Idle Reason = "IDLE"
 )
 
 // Outcome of an attempt.
