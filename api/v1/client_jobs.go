@@ -66,6 +66,11 @@ func (c *Client) Prioritize(ctx context.Context, id string, req PriorityRequest,
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/priority", req, opts...)
 }
 
+// Keep declares a running job to be at work, so that it isn't stopped for being idle.
+func (c *Client) Keep(ctx context.Context, id string, req KeepRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/keep", req, opts...)
+}
+
 // Clone submits a job again, or a refused request, with changes.
 func (c *Client) Clone(ctx context.Context, id string, req CloneRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/clone", req, opts...)

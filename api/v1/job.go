@@ -61,6 +61,8 @@ type App struct {
 	Path   string `json:"path,omitempty" doc:"where a browser is sent first, such as /lab; by default /"`
 	Health string `json:"health,omitempty" doc:"path that answers with a status below 500 once it is ready; by default that it takes connections will do"`
 	Strip  *bool  `json:"strip,omitempty" doc:"where its address is a path of the site's, such as /w/118/: that part isn't passed on to it (default true); false for a program that is told CROFT_BASE_URL"`
+	// Activity is how it says whether it works.
+	Activity string `json:"activity,omitempty" doc:"how it says whether it is at work, so that it isn't taken for idle: jupyter, by its kernels and terminals; or a path that answers {\"busy\": true, \"last_activity\": RFC 3339}"`
 }
 
 // Mount is a bind mount of a host path.
@@ -137,7 +139,8 @@ type Job struct {
 	Part      Quantity   `json:"part,omitempty" doc:"how much it has of its one device, such as 0.5; none if its devices are whole"`
 	Attempt   int        `json:"attempt,omitempty"`
 	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`
-	Usage     *UseSample `json:"usage,omitempty" doc:"of one that runs, what it uses; not in lists"`
+	Usage     *UseSample `json:"usage,omitempty" doc:"of one that runs, what it uses; not in brief lists"`
+	Idle      *Idle      `json:"idle,omitempty" doc:"of one that runs, whether it shows signs of work; in brief lists only once its user was told that it is to be stopped"`
 	Array     *Array     `json:"array,omitempty" doc:"of an array: how far its elements are"`
 	Number    string     `json:"number,omitempty" doc:"of an element: the number that it has as a job"`
 	Waits     string     `json:"waits,omitempty" doc:"what keeps a waiting job, in brief: a reason's code; why has it in full"`

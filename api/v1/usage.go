@@ -11,7 +11,7 @@ type Usage struct {
 // UseSample is what a job uses at a time. What isn't known is left out, and isn't nothing.
 type UseSample struct {
 	At      time.Time   `json:"at"`
-	CPU     Quantity    `json:"cpu,omitempty" doc:"cores, on average since the sample before; of a minute, over it"`
+	CPU     Quantity    `json:"cpu,omitempty" doc:"cores, on average over the minute before; of a minute, over it"`
 	Mem     Quantity    `json:"mem" doc:"in use, without files that the kernel would drop at once; of a minute, the most"`
 	Devices []DeviceUse `json:"devices,omitempty"`
 }

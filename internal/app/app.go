@@ -13,6 +13,7 @@ import (
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/httpapi"
 	"croft.dev/croft/internal/people"
+	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/store"
@@ -45,7 +46,9 @@ type server struct {
 	api     *httpapi.Server
 	metrics *httpapi.Metrics
 	hubs    *registries
-	started time.Time
+
+	presence *presence.Registry
+	started  time.Time
 }
 
 // Run serves until ctx ends, then stops gracefully: no new commands, those under
@@ -96,6 +99,7 @@ func (s *server) open(ctx context.Context) error {
 		return errors.Join(err, s.store.Close())
 	}
 	s.clock = newWorldClock(s.head.At)
+	s.presence = presence.New(s.clock.Nanos)
 	dead, err := os.OpenFile(s.in("dead-letters.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return errors.Join(err, s.store.Close())
@@ -154,7 +158,7 @@ func (s *server) build(ctx context.Context) error {
 	}
 	reader := query.New(query.Deps{Worlds: s.seq, History: s.store, Now: s.clock.Nanos, Server: query.Server{
 		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
-		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Usage: s.loops.usage.Book,
+		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Usage: s.loops.usage.Book, Idle: s.loops.idle.Verdict,
 	}})
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,

@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/loop/expire"
 	"croft.dev/croft/internal/loop/groups"
+	"croft.dev/croft/internal/loop/idle"
 	"croft.dev/croft/internal/loop/images"
 	"croft.dev/croft/internal/loop/inventory"
 	"croft.dev/croft/internal/loop/meter"
@@ -64,6 +65,7 @@ type loops struct {
 	reserve   reserve.Loop
 	usage     usageloop.Loop
 	saver     *save.Loop
+	idle      *idle.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -94,6 +96,10 @@ func (s *server) newLoops() *loops {
 	l.saver = save.New(save.Config{Port: s.port, Engine: s.link, Instance: s.head.Instance, Parallel: parallelSaves, Retry: saveRetry, Sweep: saveSweep, Log: s.Log})
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
 	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
+	asks := idle.Prober{Dial: s.link.Dial, Instance: s.head.Instance, Base: s.basePath}
+	l.idle = idle.New(idle.Config{
+		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Activities: asks.Ask, Log: s.Log,
+	})
 	return l
 }
 
@@ -126,7 +132,7 @@ func (l *loops) run(ctx context.Context) {
 	}
 	cancel()
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.saver.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/httpapi"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/password"
@@ -32,6 +33,9 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority),
 	}}
+	for _, p := range c.Idle {
+		cmd.Site.Idle = append(cmd.Site.Idle, idleOf(p))
+	}
 	for _, p := range c.Partitions {
 		cmd.Partitions = append(cmd.Partitions, catalog.Partition{
 			Name: p.Name, Nodes: slices.Sorted(slices.Values(p.Nodes)), Default: p.Default,
@@ -45,6 +49,17 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		})
 	}
 	return cmd
+}
+
+func idleOf(p config.IdlePolicy) idle.Policy {
+	out := idle.Policy{
+		Kinds: p.Kinds, Partitions: p.Partitions, QoS: p.QoS, Accounts: p.Accounts, Mode: idle.Mode(p.Mode),
+		After: int64(p.After), Notice: int64(p.Notice), Device: int64(p.Device) * 10, CPU: int64(p.CPU), KeepMax: int64(p.KeepMax),
+	}
+	for _, s := range p.Signals {
+		out.Signals = append(out.Signals, idle.Signal(s))
+	}
+	return out
 }
 
 // loginOf is how the configuration has passwords taken.

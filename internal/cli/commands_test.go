@@ -108,6 +108,21 @@ var (
 		Holders:  []v1.Holder{{Account: "vision", What: "3 gpu in 2 jobs", Until: at(16, 20)}}}
 )
 
+// dozing is a job that shows no sign of work.
+func dozing(j v1.Job) v1.Job {
+	j.Idle = &v1.Idle{
+		Standing: "idle", Mode: "stop", Text: "idle for 1h45m: device 0 % (< 5 %)", Since: at(13, 24), For: "1h45m", After: "2h", Told: at(15, 9), StopsAt: at(15, 24),
+		Signals: []v1.IdleSignal{{Signal: "device", Counts: true, State: "idle", Seen: "device 0 %", Bound: "5 %"}, {Signal: "browser", State: "active", Seen: "1 browser connection"}},
+	}
+	return j
+}
+
+// kept is a job that is declared to be at work.
+func kept(j v1.Job) v1.Job {
+	j.Idle = &v1.Idle{Standing: "kept", Mode: "stop", Text: "kept for another 6h", For: "0s", After: "2h", Kept: at(21, 10)}
+	return j
+}
+
 // using is a job of which it is known what it uses, but for one device.
 func using(j v1.Job) v1.Job {
 	busy := int64(97)
@@ -164,6 +179,7 @@ var answers = map[string]any{
 	"DELETE /v1/accounts/nlp":             struct{}{},
 	"POST /v1/users/ada/retire":           v1.Retired{User: "ada", Jobs: 1, Tokens: 2, Members: 1},
 	"POST /v1/jobs/131/hold":              v1.Job{ID: "131", State: "held"},
+	"POST /v1/jobs/118/keep":              kept(running),
 	"POST /v1/jobs/131/release":           v1.Job{ID: "131", State: "queued"},
 	"POST /v1/jobs/118/requeue":           v1.Job{ID: "118", State: "stopping"},
 	"PUT /v1/accounts/nlp/members/ada":    member[0],
@@ -259,6 +275,13 @@ func TestCommands(t *testing.T) {
 		"ls-internal":        {args: "ls", with: map[string]any{"GET /v1/jobs": &v1.Problem{Status: 500, Code: "internal", Title: "Internal error"}}},
 		"show":               {args: "show 118"},
 		"show-usage":         {args: "show 118", with: map[string]any{"GET /v1/jobs/118": using(running)}},
+		"show-idle":          {args: "show 118", with: map[string]any{"GET /v1/jobs/118": dozing(running)}},
+		"show-kept":          {args: "show 118", with: map[string]any{"GET /v1/jobs/118": kept(running)}},
+		"ls-idle":            {args: "ls", with: map[string]any{"GET /v1/jobs": page(dozing(running), running)}},
+		"idle":               {args: "idle -A nlp", with: map[string]any{"GET /v1/jobs": page(dozing(running), kept(running), element)}},
+		"idle-none":          {args: "idle", with: map[string]any{"GET /v1/jobs": page[v1.Job]()}},
+		"keep":               {args: "keep 6h 118 9"},
+		"keep-none":          {args: "keep 6h"},
 		"show-ended":         {args: "show 117"},
 		"show-refused":       {args: "show R-7", with: map[string]any{"GET /v1/jobs/R-7": v1.Job{ID: "R-7", State: "refused", Spec: v1.JobSpec{GPU: "8", Model: "A100-80GB"}, Submitted: now, Reasons: reasons, Remedy: remedy}}},
 		"show-json":          {args: "show 117 -o json"},

@@ -330,6 +330,10 @@ func (a *app) jobInfo(j *v1.Job) string {
 		return j.Contact
 	}
 	switch j.State {
+	case "running":
+		if i := j.Idle; i != nil && i.Told != nil && i.StopsAt != nil && i.Mode == "stop" {
+			return "idle, stops " + a.clock(*i.StopsAt)
+		}
 	case "held":
 		return a.heldInfo(j)
 	case "queued":

@@ -89,6 +89,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"node", j.Node,
 		"devices", devices(j),
 		"uses", uses(j),
+		"idle", a.idleness(j),
 		"attempt", attempt(j.Attempt),
 	)
 	a.writeReceipt(w, j.Receipt)

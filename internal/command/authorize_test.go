@@ -70,6 +70,22 @@ var may = map[string]struct {
 		},
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
+	"job.keep": {
+		func(s *sim) world.Command { s.runStep(); return command.JobKeep{Job: 1, For: hour} },
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"job.idle": {
+		func(s *sim) world.Command { s.runStep(); return command.JobIdle{Job: 1, N: 1, Idle: hour} },
+		[]string{"system"}, codes.Denied, nil,
+	},
+	"job.notice": {
+		func(s *sim) world.Command { s.runStep(); return command.JobNotice{Job: 1, N: 1} },
+		[]string{"system"}, codes.Denied, nil,
+	},
+	"job.idle_stop": {
+		func(s *sim) world.Command { s.runStep(); return command.JobIdleStop{Job: 1, N: 1} },
+		[]string{"system"}, codes.Denied, nil,
+	},
 	"job.prioritize": {
 		func(*sim) world.Command { return command.JobPrioritize{Job: 1, Points: num(5)} },
 		[]string{"operator", "root", "system"}, codes.Denied,

@@ -42,8 +42,11 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 		j.Message = fmt.Sprintf("attempt %d %s: %s again", j.Attempt.N, how(j.Attempt), j.State)
 		return moved(w, at, p, j, append(use, wrap(money)...), b, j.Message)
 	}
-	if outcome == codes.Preempted {
+	switch {
+	case outcome == codes.Preempted:
 		message = "by " + taker(j.Attempt.Preempt)
+	case outcome == codes.Cancelled && message == "":
+		message = j.Attempt.Idle.Why
 	}
 	if outlives(j) {
 		if outcome == codes.Stopped {

@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/metering"
@@ -151,6 +152,7 @@ func (h *history) step(t *rapid.T) {
 		h.do(t, who, cmd)
 	case 8:
 		h.do(t, system, command.JobDue{Job: job()})
+		h.idle(t, who, job())
 	case 9:
 		h.do(t, system, command.Meter{Jobs: h.ids})
 		h.do(t, system, command.TilesDue{})
@@ -230,6 +232,22 @@ func (h *history) workspaces(t *rapid.T) {
 		if held || metering.Left(j) != 0 || j.In != 0 || j.Promise != 0 || j.Claim != 0 || j.Outcome == "" || j.Rested == 0 || j.Due() != 0 || j.Attempt.N > 0 && j.Attempt.Outcome == "" {
 			t.Fatalf("workspace %d is stopped: holds %v, %+v", k, held, j)
 		}
+	}
+}
+
+// idle has a job kept, told or stopped for being idle.
+func (h *history) idle(t *rapid.T, who access.Principal, k id.Job) {
+	site := h.w.Site
+	site.Idle = []idle.Policy{{Mode: idle.Stop, After: hour}}
+	h.w.Fold([]world.Change{world.SiteSet{Row: site}})
+	switch rapid.IntRange(0, 3).Draw(t, "idle") {
+	case 0:
+		h.do(t, who, command.JobKeep{Job: k, For: hour})
+	case 1:
+		h.do(t, system, command.JobNotice{Job: k, N: 1, Idle: hour})
+		h.do(t, system, command.JobIdleStop{Job: k, N: 1, Idle: hour, Text: "idle"})
+	case 2:
+		h.do(t, system, command.JobIdle{Job: k, N: 1, Idle: hour})
 	}
 }
 

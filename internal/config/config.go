@@ -76,6 +76,9 @@ type Config struct {
 	Plan Plan `yaml:"plan"`
 	// Longest time between SIGTERM and SIGKILL, whatever a QoS or a job says.
 	MaxGrace Duration `yaml:"max_grace"`
+	// Which jobs are stopped for being idle. The first policy that is for a job counts; one that
+	// none is for is left alone. A list here replaces the default one.
+	Idle []IdlePolicy `yaml:"idle"`
 	// The server's own log, on standard error.
 	Log Log `yaml:"log"`
 }
@@ -384,6 +387,36 @@ type Plan struct {
 	Depth int `yaml:"depth"`
 }
 
+// IdlePolicy says for some jobs when one is idle, and what follows. A job is idle while
+// none of the signals that count shows work. What isn't known counts as work.
+type IdlePolicy struct {
+	// Kinds of jobs that it is for: workspace, container or batch. Left out, all.
+	Kinds []string `yaml:"kinds" example:"workspace"`
+	// Partitions that it is for. Left out, all.
+	Partitions []string `yaml:"partitions" example:"main"`
+	// QoS that it is for. Left out, all.
+	QoS []string `yaml:"qos" example:"normal"`
+	// Accounts that it is for, with those below them. Left out, all.
+	Accounts []string `yaml:"accounts" example:"teaching"`
+	// What follows: stop; dry-run, which only notes what would be stopped (croft idle, croft
+	// events); or off. A workspace that is stopped keeps its files and its address.
+	Mode string `yaml:"mode"`
+	// How long a job must have been seen to be idle.
+	After Duration `yaml:"after"`
+	// How long before the stop its user is told.
+	Notice Duration `yaml:"notice"`
+	// Percent of the time: a job works that has as much of one of its devices in use.
+	Device int `yaml:"device"`
+	// Cores: likewise, on average over a minute.
+	CPU Cores `yaml:"cpu"`
+	// What counts: device, cpu, app (what web programs say of themselves, as the kernels of
+	// a notebook), ssh, terminal, browser (open pages). The first three show work; at least
+	// one of them must be among them.
+	Signals []string `yaml:"signals"`
+	// For how long croft keep takes a job out at a time, at most.
+	KeepMax Duration `yaml:"keep_max"`
+}
+
 // Log is the server's own log.
 type Log struct {
 	// Least severity that is written: debug, info, warn or error.
@@ -424,6 +457,7 @@ func Default() Config {
 		Plan:       Plan{Depth: 100},
 		Login:      Login{Passwords: true, Session: 7 * day, Idle: day},
 		MaxGrace:   10 * minute,
+		Idle:       []IdlePolicy{defaultIdle()},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

@@ -48,6 +48,8 @@ qos:
   - {name: normal, default: true}
   - {name: night, priority: -10, factor: 0.25, grace: 0}
 max_grace: 1m
+idle:
+  - {kinds: [batch], mode: dry-run, after: 30m, device: 10, cpu: 0.5, signals: [cpu]}
 `)
 	got, err := Load(file, []string{"CROFT_ENGINE_RESERVE_CPU=750m", "CROFT_LOG_LEVEL=debug", "HOME=/root", "CROFT_TOKEN=x"},
 		Setting{Key: "data", Value: "relative", From: "--data"}, Setting{Key: "log.level", Value: "warn", From: "--log-level"})
@@ -74,6 +76,9 @@ max_grace: 1m
 		{Name: "night", Priority: -10, Factor: 250, MaxGrace: minute},
 	}
 	want.MaxGrace = minute
+	want.Idle = []IdlePolicy{{
+		Kinds: []string{"batch"}, Mode: "dry-run", After: 30 * minute, Notice: 15 * minute, Device: 10, CPU: 500, Signals: []string{"cpu"}, KeepMax: day,
+	}}
 	want.Log.Level = "warn"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -89,6 +94,20 @@ func TestWrong(t *testing.T) {
 		"unknown key": {
 			text: "listen:\n  htpp: x\n",
 			want: []string{"f:2: listen.htpp: unknown key: did you mean http?"},
+		},
+		"idle": {
+			text: "idle:\n  - {mode: kill, after: 1s, notice: 1h, device: 0, cpu: 0, signals: [ssh, kernels], kinds: [service], keep_max: 1s}\n",
+			want: []string{
+				"f:2: idle[0].kinds[0]: \"service\" must be workspace, container or batch",
+				"f:2: idle[0].mode: \"kill\" must be stop, dry-run or off",
+				"f:2: idle[0].after: must be at least 10s",
+				"f:2: idle[0].notice: 1h is too long: at most 1s",
+				"f:2: idle[0].device: 0 must be from 1 to 100",
+				"f:2: idle[0].cpu: must be more than nothing",
+				"f:2: idle[0].signals[1]: \"kernels\" must be device, cpu, app, ssh, terminal or browser",
+				"f:2: idle[0].signals: must have device, cpu or app among them: who is connected doesn't say whether the job works",
+				"f:2: idle[0].keep_max: must be at least 1m",
+			},
 		},
 		"unknown section": {
 			text: "engin:\n  kind: cri\n",

@@ -222,7 +222,8 @@ func (d fieldDocs) section(b *strings.Builder, v reflect.Value, indent string) {
 			fmt.Fprintf(b, "%s%s:\n", indent, keyOf(f))
 			var item strings.Builder
 			d.section(&item, fv.Index(0), indent+"    ")
-			b.WriteString(strings.Replace(item.String(), indent+"    name:", indent+"  - name:", 1))
+			first := keyOf(fv.Index(0).Type().Field(0)) + ":"
+			b.WriteString(strings.Replace(item.String(), indent+"    "+first, indent+"  - "+first, 1))
 		case nested:
 			fmt.Fprintf(b, "%s%s:\n", indent, keyOf(f))
 			d.section(b, fv, indent+"  ")

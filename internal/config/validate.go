@@ -38,6 +38,7 @@ func (c *Config) check() fault.Fields {
 	checkQoS(c.QoS, c.MaxGrace, &f)
 	c.Defaults.check(&f)
 	checkMounts(c.Mounts, &f)
+	checkIdle(c.Idle, &f)
 	if a, err := netip.ParseAddr(c.Network.Publish); err != nil || !a.Is4() {
 		f.Add("network.publish", "%q must be an IPv4 address of this machine, or 0.0.0.0", c.Network.Publish)
 	}

@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/workload"
@@ -293,6 +294,17 @@ func (c *call) control(instead string, cmd func(*workload.Job) world.Command) (v
 		return v1.Job{}, err
 	}
 	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+func (c *call) keep(in v1.KeepRequest) (v1.Job, error) {
+	if in.For == "" {
+		return v1.Job{}, fault.Invalid("for", "is missing: give a time such as 6h, or 0")
+	}
+	span, err := quantity.ParseDuration(string(in.For))
+	if err != nil {
+		return v1.Job{}, fault.Invalid("for", "%v", err)
+	}
+	return c.control("", func(j *workload.Job) world.Command { return command.JobKeep{Job: j.ID, For: span} })
 }
 
 func (c *call) prioritize(in v1.PriorityRequest) (v1.Job, error) {

@@ -132,7 +132,7 @@ func probes() map[string]probe {
 		"jobs of U": {"GET", "/v1/jobs?user=NAME", nil}, "jobs of U and me": {"GET", "/v1/jobs?state=all&user=NAME,ada", nil},
 		"refusals of U": {"GET", "/v1/jobs?state=refused&user=NAME", nil},
 		"job J":         {"GET", "/v1/jobs/NAME", nil}, "waiting for J": {"GET", "/v1/jobs/NAME?wait=ended&timeout=1ms", nil},
-		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil}, "usage J": {"GET", "/v1/jobs/NAME/usage", nil},
+		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil}, "usage J": {"GET", "/v1/jobs/NAME/usage", nil}, "keep J": {"POST", "/v1/jobs/NAME/keep", fixedBody(v1.KeepRequest{For: "1h"})},
 		"hold J": {"POST", "/v1/jobs/NAME/hold", nil}, "release J": {"POST", "/v1/jobs/NAME/release", nil},
 		"requeue J": {"POST", "/v1/jobs/NAME/requeue", fixedBody(v1.RequeueRequest{})},
 		"after J":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.After = "afterany:" + name })},

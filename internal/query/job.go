@@ -282,6 +282,7 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 		}
 	case workload.RulesOf(j.State).Running:
 		out.Contact = contact(a)
+		out.Idle = r.idleBrief(v, j)
 		out.Progress = r.Server.Progress(j.ID)
 	default:
 		// A requeued job waits again: its last attempt is history.
@@ -333,9 +334,7 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 		win := window(verdict.Window)
 		out.Window, out.Reasons = &win, Reasons(verdict.Reasons)
 	}
-	if detail {
-		out.Usage = r.usageNow(v, j)
-	}
+	out.Usage, out.Idle = r.usageNow(v, j), r.idleWire(v, j)
 	out.Array = arrayWire(j.Array, true)
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err

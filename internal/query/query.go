@@ -18,6 +18,7 @@ import (
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/store"
@@ -63,7 +64,8 @@ type Server struct {
 
 	StepProgress func(*workload.Step) string // "pulling 40%"; nil: none
 
-	Usage *usage.Book // what running jobs use; nil: not known
+	Usage *usage.Book                                // what running jobs use; nil: not known
+	Idle  func(id.Attempt) (v idle.Verdict, ok bool) // whether they show signs of work; nil: nobody looks
 }
 
 // Deps is what a Reader is made of.

@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/quantity"
@@ -38,6 +39,9 @@ func (r *Reader) Why(ctx context.Context, p access.Principal, name string) (v1.W
 	}
 	if !waiting(j) {
 		out.Summary = v.standing(j)
+		if i := out.Job.Idle; i != nil && i.Mode != string(idle.Off) && i.Standing != string(idle.Active) {
+			out.Summary += "; " + i.Text
+		}
 		return out, nil
 	}
 	return out, r.whyWaiting(v, j, &out)

@@ -17,7 +17,13 @@ type App struct {
 	Path   string `json:"path"`             // below its address, where a browser is sent first
 	Health string `json:"health,omitempty"` // likewise: answers below 500 once it is ready
 	Strip  bool   `json:"strip,omitempty"`  // what its address has before that isn't passed on
+
+	// Activity is how it says whether it is at work: ActivityJupyter, a path of its own, or not at all.
+	Activity string `json:"activity,omitempty"`
 }
+
+// ActivityJupyter is Jupyter's own way, by its kernels and terminals.
+const ActivityJupyter = "jupyter"
 
 const (
 	maxApps    = 8
@@ -55,6 +61,13 @@ func (p *parser) apps(s *Spec, in []v1.App) {
 		}
 		if a.Health != "" {
 			out.Health = p.appPath(field+".health", a.Health)
+		}
+		switch out.Activity = a.Activity; {
+		case a.Activity == "", a.Activity == ActivityJupyter:
+		case !strings.HasPrefix(a.Activity, "/"):
+			p.bad.Add(field+".activity", "%q must be jupyter, or a path that answers whether it works, such as /busy", clip(a.Activity))
+		default:
+			out.Activity = p.appPath(field+".activity", a.Activity)
 		}
 		s.Apps = append(s.Apps, out)
 	}
@@ -97,7 +110,7 @@ func (s Spec) App(name string) (App, bool) {
 func wireApps(apps []App) []v1.App {
 	var out []v1.App
 	for _, a := range apps {
-		out = append(out, v1.App{Name: a.Name, Port: int(a.Port), Path: a.Path, Health: a.Health, Strip: &a.Strip})
+		out = append(out, v1.App{Name: a.Name, Port: int(a.Port), Path: a.Path, Health: a.Health, Strip: &a.Strip, Activity: a.Activity})
 	}
 	return out
 }

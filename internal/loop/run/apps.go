@@ -37,6 +37,14 @@ func ofApps(j *workload.Job, address func(job id.Job, app string, first bool) st
 	return env
 }
 
+// BaseOf is what an app is told in CROFT_BASE_URL.
+func BaseOf(address func(job id.Job, app string, first bool) string, j *workload.Job, app workload.App) string {
+	if address == nil {
+		address = PathOf
+	}
+	return basePath(address(j.ID, app.Name, j.Spec.Apps[0].Name == app.Name))
+}
+
 // basePath is the part of an address that its paths begin with, "/" where it has an origin
 // of its own.
 func basePath(address string) string {

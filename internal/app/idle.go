@@ -1,0 +1,20 @@
+package app
+
+import (
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/idle"
+	"croft.dev/croft/internal/loop/run"
+	"croft.dev/croft/internal/presence"
+	"croft.dev/croft/internal/workload"
+)
+
+// connections counts who is in a job, by kind.
+func (s *server) connections(job id.Job, kind idle.Signal) (open, last int64) {
+	seen := s.presence.Of(job)[map[idle.Signal]presence.Kind{idle.SSH: presence.SSH, idle.Terminal: presence.Terminal, idle.Browser: presence.App}[kind]]
+	return int64(seen.Open), seen.Last
+}
+
+// basePath is what the paths of an app begin with for the app itself.
+func (s *server) basePath(j *workload.Job, app workload.App) string {
+	return run.BaseOf(nil, j, app)
+}
