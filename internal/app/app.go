@@ -162,7 +162,7 @@ func (s *server) build(ctx context.Context) error {
 	}})
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs, Saving: s.loops.saver.Progress,
 	})
 	return err
 }

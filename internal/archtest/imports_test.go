@@ -130,7 +130,7 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{

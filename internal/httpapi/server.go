@@ -15,6 +15,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/tenancy"
@@ -79,6 +80,8 @@ type Deps struct {
 	Login  Login
 	// Saving says how far an image is that is being saved, by its name; nil: nothing does.
 	Saving func(ref string) (engine.Progress, bool)
+	// Presence counts who is in a job, and has those told who are; nil: one of its own.
+	Presence *presence.Registry
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
 }
@@ -101,6 +104,9 @@ type Server struct {
 func New(d Deps) (*Server, error) {
 	if d.Sequencer == nil || d.Reader == nil || d.Engine == nil || d.People == nil || d.Now == nil {
 		return nil, errors.New("httpapi: a dependency is missing")
+	}
+	if d.Presence == nil {
+		d.Presence = presence.New(d.Now)
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

@@ -18,6 +18,7 @@ import (
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -80,8 +81,19 @@ func (c *call) enter(e entry) error {
 	defer conn.CloseNow() //nolint:errcheck // closed properly before, where that was possible
 	conn.SetReadLimit(maxMessage)
 	s := &session{conn: conn, patience: e.patience}
+	if size != (engine.Size{}) {
+		defer c.Presence.Enter(j.ID, presence.Terminal)()
+		defer c.Presence.Listen(j.ID, s.tell(ctx))()
+	}
 	s.finish(ctx, s.run(ctx, step, size, e, c.entryError))
 	return nil
+}
+
+// tell writes a line to the client's terminal, wherever its cursor is.
+func (s *session) tell(ctx context.Context) func(string) {
+	return func(line string) {
+		_, _ = s.writer(ctx, v1.ExecStdout).Write([]byte("\r\n" + line + "\r\n")) // it may have gone
+	}
 }
 
 func (c *call) terminalSize() (engine.Size, error) {

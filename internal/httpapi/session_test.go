@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/presence"
 )
 
 // Streams of a job: input, sizes and output go where they belong.
@@ -62,6 +63,42 @@ func TestAttach(t *testing.T) {
 		if err := c.Attach(t.Context(), job, v1.AttachOptions{}); err == nil || !strings.Contains(err.Error(), tt.want) || v1.CodeOf(err) != tt.code || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
+	}
+}
+
+// Whoever has a terminal in a job counts as there, and reads what its users are told.
+func TestTerminalsAreTold(t *testing.T) {
+	h := newHarness(t)
+	job := h.submit("ada")
+	h.start(job)
+	const line = "croft: job 1 has been idle for 1h45m and stops in 15m"
+	read := make(chan bool)
+	open := func() int { return h.server.Presence.Of(1)[presence.Terminal].Open }
+	h.engine.exec = func(_ context.Context, _ engine.StepID, req engine.ExecRequest) (int, error) {
+		if req.TTY != (open() == 1) {
+			t.Errorf("terminal %v: %d are open", req.TTY, open())
+		}
+		h.server.Presence.Tell(1, line)
+		if req.TTY {
+			<-read
+		}
+		return 0, nil
+	}
+	in, out := io.Pipe()
+	go func() {
+		text := make([]byte, len(line)+4)
+		if _, err := io.ReadFull(in, text); err != nil || string(text) != "\r\n"+line+"\r\n" {
+			t.Errorf("%q, %v", text, err)
+		}
+		close(read)
+	}()
+	size := v1.TerminalSize{Cols: 80, Rows: 24}
+	if _, err := h.client("ada").Exec(t.Context(), job, v1.ExecOptions{Args: []string{"sh"}, TTY: true, Size: size, Stdout: out}); err != nil {
+		t.Fatal(err)
+	}
+	var quiet bytes.Buffer
+	if _, err := h.client("ada").Exec(t.Context(), job, v1.ExecOptions{Args: []string{"id"}, Stdout: &quiet}); err != nil || quiet.Len() != 0 {
+		t.Errorf("a program reads it, too: %q, %v", quiet.String(), err)
 	}
 }
 

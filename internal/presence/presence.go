@@ -31,7 +31,13 @@ type Registry struct {
 	now func() int64
 	mu  sync.RWMutex
 	by  map[key]*count
+
+	listens sync.Mutex
+	ears    map[id.Job]map[*ear]bool
 }
+
+// ear is somebody who is to be told what concerns a job.
+type ear struct{ hear func(line string) }
 
 type key struct {
 	job  id.Job
@@ -42,6 +48,36 @@ type count struct{ open, last atomic.Int64 }
 
 // New returns a registry that knows of nobody. now is the time in ns.
 func New(now func() int64) *Registry { return &Registry{now: now, by: make(map[key]*count)} }
+
+// Listen has hear called with whatever those in a job are told, until stop is.
+func (r *Registry) Listen(job id.Job, hear func(line string)) (stop func()) {
+	e := &ear{hear}
+	r.listens.Lock()
+	defer r.listens.Unlock()
+	if r.ears == nil {
+		r.ears = make(map[id.Job]map[*ear]bool)
+	}
+	if r.ears[job] == nil {
+		r.ears[job] = make(map[*ear]bool)
+	}
+	r.ears[job][e] = true
+	return func() {
+		r.listens.Lock()
+		defer r.listens.Unlock()
+		if delete(r.ears[job], e); len(r.ears[job]) == 0 {
+			delete(r.ears, job)
+		}
+	}
+}
+
+// Tell tells all who listen in a job. It waits for none of them.
+func (r *Registry) Tell(job id.Job, line string) {
+	r.listens.Lock()
+	defer r.listens.Unlock()
+	for e := range r.ears[job] {
+		go e.hear(line)
+	}
+}
 
 // Enter counts a connection in. What it returns is called once when the connection ends.
 func (r *Registry) Enter(job id.Job, kind Kind) (leave func()) {

@@ -35,6 +35,31 @@ func TestEnter(t *testing.T) {
 	want(2, map[Kind]Seen{Terminal: {1, 40}})
 }
 
+// TestTell tells those who listen, and none who doesn't any more.
+func TestTell(t *testing.T) {
+	r := New(func() int64 { return 1 })
+	heard := make(chan string, 9)
+	listen := func(job id.Job, as string) func() {
+		return r.Listen(job, func(line string) { heard <- as + " " + line })
+	}
+	a, b := listen(1, "a"), listen(1, "b")
+	defer listen(2, "c")()
+	b()
+	r.Tell(1, "stops soon")
+	if got := <-heard; got != "a stops soon" {
+		t.Errorf("%q", got)
+	}
+	a()
+	r.Tell(1, "stops now")
+	r.Tell(2, "stays")
+	if got := <-heard; got != "c stays" {
+		t.Errorf("%q", got)
+	}
+	if len(r.ears) != 1 {
+		t.Errorf("%d jobs are listened to", len(r.ears))
+	}
+}
+
 // TestEnterTogether loses no connection, whoever forgets meanwhile.
 func TestEnterTogether(t *testing.T) {
 	r := New(func() int64 { return 1 })
