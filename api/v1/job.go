@@ -19,6 +19,7 @@ type JobSpec struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
+	Data        string            `json:"data,omitempty" enum:"on,off" doc:"whether it has the folders of its account; by default a workspace has them"`
 	Pod         *Pod              `json:"pod,omitempty" doc:"what its containers share"`
 	Apps        []App             `json:"apps,omitempty" maxItems:"8" doc:"web programs in it, each of which has an address"`
 	GPU         Quantity          `json:"gpu,omitempty" doc:"number of devices"`

@@ -264,7 +264,7 @@ func TestNamesInDocs(t *testing.T) {
 
 // isVariable tells variables of the environment from codes.
 func isVariable(name string) bool {
-	return strings.HasPrefix(name, "CROFT_") || strings.HasPrefix(name, "CRANE_") || strings.HasPrefix(name, "NO_") || strings.HasPrefix(name, "CAP_") ||
+	return strings.HasPrefix(name, "CROFT_") || strings.HasPrefix(name, "CRANE_") || strings.HasPrefix(name, "NO_") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "CAP_") ||
 		slices.Contains([]string{"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "HTTP_PROXY", "HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "WORLD_SIZE", "CAP_SYS_RESOURCE"}, name)
 }
 

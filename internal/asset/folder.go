@@ -7,7 +7,7 @@ import (
 // Folder is a folder of the machine that jobs of an account, and of those below it, find at
 // a place of its own.
 type Folder struct {
-	Account  id.Account
+	Account  id.Account // 0: everybody's
 	Name     string
 	Path     string // on the machine
 	Target   string // in containers
@@ -19,4 +19,12 @@ type Folder struct {
 }
 
 // DefaultTarget is where a folder is that names no place.
-func DefaultTarget(account, name string) string { return "/shared/" + account + "/" + name }
+func DefaultTarget(account, name string) string {
+	if account == "" {
+		account = "all"
+	}
+	return "/shared/" + account + "/" + name
+}
+
+// Title is what a folder is called where jobs are told of it.
+func (f Folder) Title() string { return "folder " + f.Target }

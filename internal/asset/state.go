@@ -2,6 +2,7 @@ package asset
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"croft.dev/croft/internal/id"
@@ -80,8 +81,12 @@ func (s *State) Folder(a id.Account, name string) (Folder, bool) {
 	return s.folders.Get(keyOf(a, name))
 }
 
+// Folders are all folders, by account and name.
+func (s *State) Folders() iter.Seq2[string, Folder] { return s.folders.All() }
+
 // FoldersOf are the folders that jobs of an account have, whose path upwards is given: its
-// own and those of the accounts above it, the topmost account's first.
+// own and those of the accounts above it, the topmost account's first. The account 0 in
+// it stands for everybody.
 func (s *State) FoldersOf(path []id.Account) []Folder {
 	var out []Folder
 	for _, f := range s.folders.All() {

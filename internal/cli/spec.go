@@ -75,6 +75,8 @@ func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
 	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
+	fs.Var((*onOff)(&f.Data), "data", "the folders of the account: croft folder ls")
+	fs.Lookup("data").NoOptDefVal = "on"
 	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")

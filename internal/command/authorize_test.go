@@ -12,6 +12,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/tenancy"
@@ -219,6 +220,21 @@ var may = map[string]struct {
 			return command.RegistryLogin{User: "ada", Registry: "ghcr.io", Username: "ada-l", Sealed: "s"}
 		},
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"folder.set": {
+		func(*sim) world.Command { return command.FolderPut{Account: "nlp", Name: "data", Path: "/srv/nlp"} },
+		[]string{"operator", "root", "system"}, codes.Denied, hidden(),
+	},
+	"folder.set everybody's": {
+		func(*sim) world.Command { return command.FolderPut{Name: "data", Path: "/srv/all"} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
+	"folder.remove": {
+		func(s *sim) world.Command {
+			s.w.Fold([]world.Change{asset.FolderSet{Row: asset.Folder{Name: "data"}}})
+			return command.FolderRemove{Name: "data"}
+		},
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
 	},
 	"image.save": {
 		func(s *sim) world.Command {

@@ -326,6 +326,16 @@ type Userns struct {
 	Lack     string // why the user has none; else empty
 }
 
+// GroupName is what one of the user's groups is called: its number where it has no name.
+func (u User) GroupName(gid int64) string {
+	for _, g := range u.Groups {
+		if g.GID == gid && g.Name != "" {
+			return g.Name
+		}
+	}
+	return strconv.FormatInt(gid, 10)
+}
+
 // Group is a Unix group of the user.
 type Group struct {
 	Name string
@@ -346,6 +356,10 @@ type Mount struct {
 	Site           bool // the site's own, which isn't looked up as the user
 	Tmpfs          int64
 	Volume         string
+	// Optional is what it is called by those who may do without: where it can't be mounted
+	// the container runs all the same, and says so by the first lines of its output.
+	Optional string
+	Env      map[string]string // what the container is told if it has it; its own Env wins
 }
 
 // Volume is a folder of a user's that outlives jobs. Size in bytes.

@@ -125,6 +125,13 @@ func attempts() map[string]attempt {
 		"getStep":   {ofStep("/v1/jobs/%s/steps/2", nil), readers},
 		"stopStep":  {ofStep("/v1/jobs/%s/steps/2/stop", v1.StepStop{}), []string{"ada", "mia", "olga", "root"}},
 
+		"listFolders": {fixed("/v1/folders", nil), all},
+		"setFolder":   {fixed("/v1/folders", v1.Folder{Account: "nlp", Name: "data", Path: "/srv/nlp"}), runs},
+		"removeFolder": {func(h *harness, _ int) (string, any) {
+			h.as("root", command.FolderPut{Account: "nlp", Name: "old", Path: "/srv/old"})
+			return "/v1/folders/old?account=nlp", nil
+		}, runs},
+
 		"saveImage":   {ofJob("/v1/jobs/%s/image", v1.ImageSave{Name: "env:1"}), []string{"ada"}},
 		"listImages":  {fixed("/v1/images", nil), all},
 		"getImage":    {ofImage(nil), []string{"ada", "otto", "olga", "root"}},

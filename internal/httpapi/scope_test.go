@@ -19,7 +19,7 @@ func scopes() map[string][]string {
 	out := map[string][]string{}
 	for scope, ops := range map[string][]string{
 		"any": {
-			"me", "status", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout",
+			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout",
 		},
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listVolumes", "removeVolume", "shareImage", "removeImage", "listTokens", "createToken", "revokeToken"},
 		"read": {
@@ -31,6 +31,7 @@ func scopes() map[string][]string {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
 			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
+			"setFolder", "removeFolder",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
 		},
 		"admin": {

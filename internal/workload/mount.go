@@ -125,3 +125,24 @@ func wireMounts(mounts []Mount) []v1.Mount {
 	}
 	return out
 }
+
+// FolderTarget is where something can be mounted in every container of an account's; false
+// for what is no such place.
+func FolderTarget(target string) (string, bool) {
+	clean := path.Clean(target)
+	if !absolute(target) || clean == "/" || underReserved(clean) {
+		return "", false
+	}
+	for _, r := range []string{"/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/tmp", "/run", "/var"} {
+		if clean == r {
+			return "", false // what is below may be hidden, none of these whole
+		}
+	}
+	return clean, true
+}
+
+// HostPath is a path of the machine as it is kept; false for what isn't absolute or climbs.
+func HostPath(p string) (string, bool) { return path.Clean(p), absolute(p) && path.Clean(p) != "/" }
+
+// EnvName reports whether a variable may be called so.
+func EnvName(name string) bool { return envName.MatchString(name) }

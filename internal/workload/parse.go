@@ -72,7 +72,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s := Spec{
 		Name: in.Name, Kind: Kind(in.Kind), Account: in.Account, Partition: in.Partition, QoS: in.QoS,
 		Image: in.Image, Command: in.Command, Args: in.Args, Env: in.Env, Workdir: in.Workdir, Priority: in.Priority, Pull: in.Pull,
-		Reservation: in.Reservation, Pause: in.Pause, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach},
+		Reservation: in.Reservation, Data: in.Data, Pause: in.Pause, Streams: Streams{in.Stdin, in.TTY, in.AwaitAttach},
 	}
 	p.text(&s, in)
 	p.amounts(&s, in, def)
@@ -107,6 +107,9 @@ func (p *parser) text(s *Spec, in v1.JobSpec) {
 	}
 	if s.Priority > maxPrio || s.Priority < -maxPrio {
 		p.bad.Add("priority", "must be between -%d and %d", maxPrio, maxPrio)
+	}
+	if !slices.Contains([]string{"", DataOn, DataOff}, s.Data) {
+		p.bad.Add("data", "%q must be on or off", clip(s.Data))
 	}
 	p.container(s, !s.Host())
 	if s.Host() {
@@ -456,6 +459,6 @@ func (s Spec) Wire() v1.JobSpec {
 	if s.Signal.Name != "" {
 		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
 	}
-	w.Mounts, w.Apps = wireMounts(s.Mounts), wireApps(s.Apps)
+	w.Mounts, w.Apps, w.Data = wireMounts(s.Mounts), wireApps(s.Apps), s.Data
 	return w
 }

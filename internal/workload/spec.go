@@ -34,6 +34,7 @@ type Spec struct {
 	Env         map[string]string `json:"env,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"`
 	Mounts      []Mount           `json:"mounts,omitempty"`
+	Data        string            `json:"data,omitempty"` // whether it has its account's folders: DataOn, DataOff; "": as its kind has
 	Pod         Pod               `json:"pod,omitzero"`
 	Apps        []App             `json:"apps,omitempty"`
 	GPU         int64             `json:"gpu,omitempty"`     // milli-devices
@@ -56,6 +57,18 @@ type Spec struct {
 	Deadline    int64             `json:"deadline,omitempty"` // ns; to end by
 	After       Dependencies      `json:"after,omitzero"`
 	Array       ArraySpec         `json:"array,omitzero"`
+}
+
+// What a job says of the folders of its account.
+const (
+	DataOn  = "on"
+	DataOff = "off"
+)
+
+// HasData reports whether the job has its account's folders: a workspace, unless it says
+// no, and else whoever says so.
+func (s Spec) HasData() bool {
+	return s.Data == DataOn || s.Data == "" && s.Kind == KindWorkspace
 }
 
 // Streams says what a program's standard streams are.

@@ -362,7 +362,7 @@ func (e *testEngine) halfStart(a engine.Allocation, steps int) {
 	if err := e.scratch(a.Attempt).attach(mounts, false); err != nil {
 		e.t.Fatal(err)
 	}
-	if _, err := e.createContainer(ctx, a, a.Primary(), sandbox, cfg, img); err != nil {
+	if _, err := e.createContainer(ctx, a, a.Primary(), sandbox, cfg, img, nil); err != nil {
 		e.t.Fatal(err)
 	}
 }

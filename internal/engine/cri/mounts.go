@@ -32,12 +32,49 @@ type tree struct {
 	site   bool
 	own    bool  // made for the container, and empty
 	group  int64 // of the user's supplementary ones: what he may do there he may by it; 0: as himself
+
+	optional string // see engine.Mount
+	lacking  string // why it isn't mounted; then there is no Tree
 }
 
 func (ts trees) close() {
 	for _, t := range ts {
+		if t.Tree != nil {
+			t.Close()
+		}
+	}
+}
+
+// drop goes on without a mount that isn't needed.
+func (t *tree) drop(why string) {
+	if t.Tree != nil {
 		t.Close()
 	}
+	t.Tree, t.lacking = nil, why
+}
+
+// had are the mounts that there are, in their places; the others are empty.
+func (ts trees) had(mounts []engine.Mount) []engine.Mount {
+	mounts = slices.Clone(mounts)
+	for i, t := range ts {
+		if t.lacking != "" {
+			mounts[i] = engine.Mount{}
+		}
+	}
+	return mounts
+}
+
+// notes tell the user what he has to do without, or hasn't all of.
+func (ts trees) notes(a engine.Allocation) (out []string) {
+	for _, t := range ts {
+		switch {
+		case t.lacking != "":
+			out = append(out, t.optional+" isn't mounted: "+t.lacking)
+		case t.optional != "" && t.group != 0 && a.Userns != nil:
+			out = append(out, t.optional+" is open to "+a.User.Name+" by the group "+a.User.GroupName(t.group)+", which there is none of with fake root: run without for it")
+		}
+	}
+	return out
 }
 
 // mountPoint is where one of a step's mounts is attached for the runtime.
@@ -55,15 +92,31 @@ func (e *Engine) openMounts(ctx context.Context, a engine.Allocation, mounts []e
 	}()
 	for _, m := range mounts {
 		t, err := e.openMount(ctx, a, m)
+		if err == nil {
+			if err = t.Restrict(m.ReadOnly); err != nil {
+				err = mountError(a.User, t.source, err)
+			}
+		}
+		t.optional = m.Optional
+		if err != nil && m.Optional != "" && ctx.Err() == nil {
+			e.log.Warn("folder not mounted", "attempt", a.Attempt, "folder", m.Optional, "error", err)
+			t.drop(lack(err))
+			err = nil
+		}
+		ts = append(ts, t)
 		if err != nil {
 			return ts, err
 		}
-		ts = append(ts, t)
-		if err := t.Restrict(m.ReadOnly); err != nil {
-			return ts, mountError(a.User, t.source, err)
-		}
 	}
 	return ts, nil
+}
+
+// lack is why something isn't mounted, without where it would be on the machine.
+func lack(err error) string {
+	if engine.IsUnavailable(err) {
+		return "its file system doesn't answer"
+	}
+	return "it isn't there, or you may not read it"
 }
 
 // openMount finds what one mount is of. Between the check and the copy nothing is
@@ -179,6 +232,9 @@ func (s scratch) attach(ts trees, made bool) error {
 		return fmt.Errorf("cri: %w", err)
 	}
 	for i, t := range ts {
+		if t.Tree == nil {
+			continue
+		}
 		at := s.mountPoint(i)
 		there, err := bind.Mounted(at)
 		if err == nil && there && !made {

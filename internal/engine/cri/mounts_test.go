@@ -140,3 +140,38 @@ func TestTmpfs(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionalMounts has a step run without what isn't there or isn't its user's, and say
+// so, as the user and as root in a user namespace; variables come with what is there.
+func TestOptionalMounts(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	dir := t.TempDir()
+	open, shut, lab := filepath.Join(dir, "open"), filepath.Join(dir, "shut"), filepath.Join(dir, "lab")
+	for d, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755, open: 0o755, shut: 0o700, lab: 0o750} {
+		if err := errors.Join(os.MkdirAll(d, mode), os.Chmod(d, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(open, "x"), []byte("data\n"), 0o644), os.Chown(lab, 0, 7001)); err != nil {
+		t.Fatal(err)
+	}
+	with := func(a engine.Allocation) engine.Allocation {
+		for _, d := range []string{"none", "shut", "open", "lab"} {
+			path := filepath.Join(dir, d)
+			a.Mounts = append(a.Mounts, engine.Mount{Source: path, Target: "/shared/" + d, ReadOnly: true, Within: []string{path}, Optional: "folder /shared/" + d, Env: map[string]string{"HAS_" + d: "yes", "GREETING": "theirs"}})
+		}
+		a.Env = map[string]string{"GREETING": "mine"}
+		return a
+	}
+	const script = `cat /shared/open/x; ls /shared; env | grep -E '^(HAS_|GREETING)' | sort; touch /shared/open/y 2>/dev/null || echo read-only`
+	const gone = "croft: folder /shared/none isn't mounted: it isn't there, or you may not read it\ncroft: folder /shared/shut isn't mounted: it isn't there, or you may not read it\n"
+	const out = "data\nlab\nopen\nGREETING=mine\nHAS_lab=yes\nHAS_open=yes\nread-only\n"
+	if got := e.run(with(e.script(1, script))); got.stdout != out || got.stderr != gone {
+		t.Errorf("%q\n%q, %+v", got.stdout, got.stderr, got.status)
+	}
+	const byGroup = "croft: folder /shared/lab is open to alice by the group lab, which there is none of with fake root: run without for it\n"
+	if got := e.run(with(withUserns(e.script(2, script), 0, 0))); got.stdout != out || got.stderr != gone+byGroup {
+		t.Errorf("as root: %q\n%q, %+v", got.stdout, got.stderr, got.status)
+	}
+}

@@ -3,6 +3,7 @@ package cri
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,8 +111,8 @@ func runtimeDefault() *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 }
 
-// containerConfig is a step's container, which begins by telling the user note, if any.
-func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageConfig, note string) (*runtimeapi.ContainerConfig, error) {
+// containerConfig is a step's container, which begins by telling the user notes, if any.
+func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageConfig, notes []string) (*runtimeapi.ContainerConfig, error) {
 	argv, err := argv(s.Container, img)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 	cfg := &runtimeapi.ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: containerName(s.N)},
 		Image:      &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: s.Image},
-		Command:    slices.Concat(initCommand(s.Container, note), argv),
+		Command:    slices.Concat(initCommand(s.Container, notes), argv),
 		WorkingDir: s.Workdir,
 		Envs:       environment(a, s.Container),
 		Mounts:     e.mounts(a, s),
@@ -152,11 +153,11 @@ func (e *Engine) containerConfig(a engine.Allocation, s engine.Step, img imageCo
 }
 
 // initCommand is how croft-init is called for what a container runs, which begins by
-// telling the user note, if any.
-func initCommand(c engine.Container, note string) []string {
+// telling the user notes, if any.
+func initCommand(c engine.Container, notes []string) []string {
 	cmd := []string{record.InitPath}
-	if note != "" {
-		cmd = append(cmd, "--note", note)
+	if len(notes) > 0 {
+		cmd = append(cmd, "--note", strings.Join(notes, "\ncroft: ")) // it begins the first line so
 	}
 	if c.AwaitAttach {
 		cmd = append(cmd, "--attach", engine.AttachWithin.String())
@@ -209,7 +210,11 @@ func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mou
 			&runtimeapi.Mount{ContainerPath: "/etc/passwd", HostPath: own.passwd(), Readonly: true},
 			&runtimeapi.Mount{ContainerPath: "/etc/group", HostPath: s.group(), Readonly: true})
 	}
-	for i, m := range step.Mounts { // what is below a read-only one is read-only already
+	for i, m := range step.Mounts {
+		if m.Target == "" {
+			continue
+		}
+		// what is below a read-only one is read-only already
 		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: m.Target, HostPath: own.mountPoint(i), Readonly: m.ReadOnly})
 	}
 	return mounts
@@ -218,6 +223,9 @@ func (e *Engine) mounts(a engine.Allocation, step engine.Step) []*runtimeapi.Mou
 // environment is the job's, over what a login would set.
 func environment(a engine.Allocation, c engine.Container) []*runtimeapi.KeyValue {
 	env := login(a, c.Mounts)
+	for _, m := range c.Mounts {
+		maps.Copy(env, m.Env)
+	}
 	for k, v := range c.Env {
 		env[k] = v
 	}

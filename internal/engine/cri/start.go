@@ -124,6 +124,7 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 	if err != nil {
 		return err
 	}
+	s.Mounts = mounts.had(s.Mounts)
 	if err := e.prepareStep(a, s); err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (e *Engine) StartStep(ctx context.Context, a engine.Allocation, s engine.St
 		return err
 	}
 	if c == "" {
-		if c, err = e.createContainer(ctx, a, s, have.ready(), e.sandboxConfig(a, note), image); err != nil {
+		if c, err = e.createContainer(ctx, a, s, have.ready(), e.sandboxConfig(a, note), image, mounts.notes(a)); err != nil {
 			return err
 		}
 	}
@@ -225,6 +226,8 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 	if err != nil {
 		return err
 	}
+	a.Mounts = mounts.had(primary.Mounts)
+	primary = a.Primary()
 	if err := e.prepare(a); err != nil {
 		return err
 	}
@@ -241,7 +244,7 @@ func (e *Engine) advance(ctx context.Context, a engine.Allocation, have objects,
 		return err
 	}
 	if !made {
-		created, err = e.createContainer(ctx, a, primary, sandbox, sandboxConfig, image)
+		created, err = e.createContainer(ctx, a, primary, sandbox, sandboxConfig, image, mounts.notes(a))
 		if err != nil {
 			return err
 		}
@@ -288,12 +291,11 @@ func (e *Engine) ensureSandbox(ctx context.Context, a engine.Allocation, have ob
 	return "", fmt.Errorf("cri: sandbox of %s: %w", a.Attempt, err)
 }
 
-func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, s engine.Step, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig) (string, error) {
-	note := ""
-	if s.N == engine.PrimaryStep || a.Host { // once, unless it has nobody else to tell it
-		note = cfg.GetAnnotations()[annotationNote]
+func (e *Engine) createContainer(ctx context.Context, a engine.Allocation, s engine.Step, sandbox string, cfg *runtimeapi.PodSandboxConfig, img imageConfig, notes []string) (string, error) {
+	if note := cfg.GetAnnotations()[annotationNote]; note != "" && (s.N == engine.PrimaryStep || a.Host) { // once, unless it has nobody else to tell it
+		notes = append([]string{note}, notes...)
 	}
-	config, err := e.containerConfig(a, s, img, note)
+	config, err := e.containerConfig(a, s, img, notes)
 	if err != nil {
 		return "", err
 	}

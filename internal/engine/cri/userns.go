@@ -168,7 +168,7 @@ func (e *Engine) join(a *engine.Allocation, ts trees, sandbox *runtimeapi.PodSan
 
 // remap shows a step's mounts with the ids of a namespace. It says which of them can't be.
 func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error) {
-	if !slices.ContainsFunc(ts, func(t tree) bool { return !t.site }) {
+	if !slices.ContainsFunc(ts, func(t tree) bool { return !t.site && t.Tree != nil }) {
 		return "", nil
 	}
 	as, err := bind.Namespace(bind.IDs{UID: u.UID, GID: u.GID}, outside(ns), bind.Range{First: ns.First, Size: ns.Size})
@@ -176,9 +176,10 @@ func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error)
 		return "", &engine.UnavailableError{Cause: err}
 	}
 	defer as.Close()
-	for _, t := range ts {
-		if t.site {
-			continue // it is for everybody to read
+	for i := range ts {
+		t := &ts[i]
+		if t.site || t.Tree == nil {
+			continue // it is for everybody to read, or isn't there
 		}
 		if t.own {
 			if err := t.Chown(outside(ns)); err != nil {
@@ -187,6 +188,8 @@ func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error)
 			continue
 		}
 		switch err := t.Map(as); {
+		case errors.Is(err, bind.ErrNoIDMap) && t.optional != "":
+			t.drop("it is on a file system without idmapped mounts, which fake root needs: run without for it")
 		case errors.Is(err, bind.ErrNoIDMap):
 			return t.source + " is on a file system without idmapped mounts", nil
 		case err != nil:
@@ -200,16 +203,9 @@ func (ts trees) remap(u engine.User, ns *engine.Userns) (lack string, err error)
 // user namespace.
 func (ts trees) byGroup(u engine.User) string {
 	for _, t := range ts {
-		if t.group == 0 {
-			continue
+		if t.group != 0 && t.optional == "" {
+			return t.source + " is open to " + u.Name + " by the group " + u.GroupName(t.group) + " only"
 		}
-		name := fmt.Sprint(t.group)
-		for _, g := range u.Groups {
-			if g.GID == t.group && g.Name != "" {
-				name = g.Name
-			}
-		}
-		return t.source + " is open to " + u.Name + " by the group " + name + " only"
 	}
 	return ""
 }

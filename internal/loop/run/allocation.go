@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
+	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -143,6 +145,9 @@ func podOf(p workload.Pod) engine.Pod {
 // fill gives a container of the attempt a, which runs step s, its mounts and environment.
 func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *engine.Container, s engine.Step, mounts []workload.Mount, env map[string]string) {
 	c.Mounts = mountsOf(mounts, w.Site.MountRoots, a.User, s.Memory)
+	if j.Spec.HasData() && !c.Host {
+		c.Mounts = withFolders(c.Mounts, w.Assets.FoldersOf(append(j.Path[:len(j.Path):len(j.Path)], 0)))
+	}
 	c.Env = environment(j, a, s)
 	if array, ok := w.Workload.Jobs.Get(j.Of); ok {
 		maps.Copy(c.Env, ofArray(array.Spec.Array.Elements, j))
@@ -177,6 +182,23 @@ func mountsOf(ask []workload.Mount, roots []string, u engine.User, mem int64) []
 		}
 	}
 	return out
+}
+
+// withFolders adds the folders of a job's accounts, the nearest account's where two are to be
+// at one place, and none where the job has something of its own.
+func withFolders(mounts []engine.Mount, folders []asset.Folder) []engine.Mount {
+	taken := map[string]bool{}
+	for _, m := range mounts {
+		taken[path.Clean(m.Target)] = true
+	}
+	for _, f := range slices.Backward(folders) {
+		if taken[f.Target] {
+			continue
+		}
+		taken[f.Target] = true
+		mounts = append(mounts, engine.Mount{Source: f.Path, Target: f.Target, ReadOnly: f.ReadOnly, Within: []string{f.Path}, Optional: f.Title(), Env: f.Env})
+	}
+	return mounts
 }
 
 // Digest identifies a spec, so that a container can be matched with its record.
