@@ -33,6 +33,7 @@ type tree struct {
 	own    bool  // made for the container, and empty
 	group  int64 // of the user's supplementary ones: what he may do there he may by it; 0: as himself
 
+	full     string // how full it is, if nothing can be written any more
 	optional string // see engine.Mount
 	lacking  string // why it isn't mounted; then there is no Tree
 }
@@ -68,6 +69,8 @@ func (ts trees) had(mounts []engine.Mount) []engine.Mount {
 func (ts trees) notes(a engine.Allocation) (out []string) {
 	for _, t := range ts {
 		switch {
+		case t.full != "":
+			out = append(out, t.source+" is full, "+t.full+": remove something before you write there")
 		case t.lacking != "":
 			out = append(out, t.optional+" isn't mounted: "+t.lacking)
 		case t.optional != "" && t.group != 0 && a.Userns != nil:
@@ -153,6 +156,9 @@ func (e *Engine) openMount(ctx context.Context, a engine.Allocation, m engine.Mo
 	}
 	if st, ok := stat(f); ok && !m.Site {
 		t.group = neededGroup(u, st, m.ReadOnly)
+	}
+	if !m.Site && !m.ReadOnly {
+		t.full = fullness(ctx, f)
 	}
 	t.Tree, err = bind.Clone(f)
 	return t, mountError(u, m.Source, err)
