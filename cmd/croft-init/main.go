@@ -5,6 +5,7 @@
 //	                                   process 1 of a step's container: tell the user TEXT,
 //	                                   begin once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
+//	croft-init --sftp                  serve files on standard input and output
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //
 // There it runs as the job's user, without capabilities, so that nothing here is
@@ -26,6 +27,7 @@ import (
 
 	"croft.dev/croft/internal/engine/cri/record"
 	"croft.dev/croft/internal/engine/cri/shim"
+	"croft.dev/croft/internal/sftp"
 )
 
 func main() {
@@ -38,6 +40,9 @@ func main() {
 		pause()
 	case args[0] == "--exec" && len(args) > 2 && args[1] == "--":
 		become(args[2:])
+	case args[0] == record.SFTP && len(args) == 1:
+		fitEnvironment()
+		end(sftp.Serve(os.Stdin, os.Stdout))
 	case args[0] == shim.AsLauncher && len(args) == 2:
 		end(shim.Launch(shim.Files(args[1])))
 	case args[0] == shim.AsShim && len(args) == 2:

@@ -231,6 +231,14 @@ func (l *link) Dial(ctx context.Context, step engine.StepID, port uint16) (net.C
 	return e.Dial(ctx, step, port)
 }
 
+func (l *link) Listen(ctx context.Context, step engine.StepID, port uint16) (net.Listener, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.Listen(ctx, step, port)
+}
+
 func (l *link) Volumes(ctx context.Context, uid int64) ([]engine.Volume, error) {
 	e, err := l.get()
 	if err != nil {

@@ -39,7 +39,8 @@ var calls = map[string]func(context.Context, engine.Engine) error{
 		_, err := e.Exec(ctx, step, engine.ExecRequest{Stdout: io.Discard})
 		return err
 	},
-	"Dial": func(ctx context.Context, e engine.Engine) error { _, err := e.Dial(ctx, step, 80); return err },
+	"Listen": func(ctx context.Context, e engine.Engine) error { _, err := e.Listen(ctx, step, 0); return err },
+	"Dial":   func(ctx context.Context, e engine.Engine) error { _, err := e.Dial(ctx, step, 80); return err },
 }
 
 // Before there is a connection every call answers unavailable, with the reason:

@@ -106,6 +106,10 @@ var layers = []layer{
 		why: "it asks registries and knows neither who asks nor what for",
 	},
 	{
+		name: "sftp", packages: []string{"internal/sftp"},
+		why: "it runs inside of containers, as part of croft-init: the less it is, the better",
+	},
+	{
 		name: "sequencer", packages: []string{"internal/sequencer"},
 		may: []string{"internal/store", "internal/store/chain", "internal/world", "internal/access", "leaves", "api/v1/codes"},
 		why: "the one writer knows what a command is and nothing of any particular one: no job, no account, no money",
@@ -159,7 +163,7 @@ var layers = []layer{
 		why: "a main package only hands over to a package that tests can run",
 	},
 	{
-		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/engine/cri/record", "internal/engine/cri/shim"},
+		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/sftp", "internal/engine/cri/record", "internal/engine/cri/shim"},
 		why: "it runs inside of every container, and beside every program on the machine: the less it is, the better",
 	},
 	{
@@ -331,7 +335,7 @@ var linked = []struct {
 		binary: "cmd/croft-init",
 		ban:    []string{"net", "net/http", "github.com/", "k8s.io/", "testing"},
 		only: []string{
-			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/logfile/rotation", "internal/engine/cri/record", "internal/engine/cri/shim",
+			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/logfile/rotation", "internal/engine/cri/record", "internal/engine/cri/shim", "internal/sftp",
 		},
 		why: "it is the first process of every container, and beside every program on the machine, for as long as the job runs",
 	},

@@ -98,6 +98,10 @@ type Engine interface {
 	// A *NotFoundError says that the step isn't there or has ended, a *DialError that
 	// nothing of its answers on that port.
 	Dial(ctx context.Context, step StepID, port uint16) (net.Conn, error)
+	// Listen listens on a TCP port of the step, at its own loopback address; on any free
+	// one for 0. It goes on until it is closed, whatever becomes of the step. The error is a
+	// *NotFoundError as that of Dial, or a *ListenError.
+	Listen(ctx context.Context, step StepID, port uint16) (net.Listener, error)
 
 	// Volumes returns the named volumes of the user with a uid, by name.
 	Volumes(ctx context.Context, uid int64) ([]Volume, error)
@@ -436,11 +440,14 @@ func (s Status) ID() StepID { return StepID{s.Attempt, s.Step} }
 // ExecRequest is a command to run inside a step's container.
 type ExecRequest struct {
 	Command []string
-	TTY     bool
-	Stdin   io.Reader // nil: none
-	Stdout  io.Writer
-	Stderr  io.Writer // not used with TTY
-	Resize  <-chan Size
+	// SFTP serves the container's files to an SFTP client on Stdin and Stdout, in place of a
+	// Command. It needs nothing in the image.
+	SFTP   bool
+	TTY    bool
+	Stdin  io.Reader // nil: none
+	Stdout io.Writer
+	Stderr io.Writer // not used with TTY
+	Resize <-chan Size
 }
 
 // AttachRequest is what is joined of a step's streams.

@@ -69,6 +69,25 @@ type DialError struct {
 
 func (e *DialError) Error() string { return "port " + strconv.Itoa(int(e.Port)) + ": " + e.Message }
 
+// ListenError means that a port of the step can't be listened on. Message is safe to show
+// to the user.
+type ListenError struct {
+	Port    uint16
+	Message string
+}
+
+func (e *ListenError) Error() string { return "port " + strconv.Itoa(int(e.Port)) + ": " + e.Message }
+
+// What a ListenError says: of a port that somebody listens on, and of one below those that
+// are anybody's.
+const (
+	PortTaken      = "something listens there already"
+	PortPrivileged = "ports below 1024 aren't listened on"
+)
+
+// FirstPort is the first that may be listened on.
+const FirstPort = 1024
+
 // NothingListens is what a DialError says of a program that isn't up yet, or not there.
 const NothingListens = "nothing listens there"
 

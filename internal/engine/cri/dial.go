@@ -65,6 +65,33 @@ func dialLoopback(ctx context.Context, n *netns.Namespace, port uint16) (net.Con
 	return nil, first
 }
 
+// Listen implements engine.Engine.
+func (e *Engine) Listen(ctx context.Context, id engine.StepID, port uint16) (net.Listener, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if port != 0 && port < engine.FirstPort {
+		return nil, &engine.ListenError{Port: port, Message: engine.PortPrivileged}
+	}
+	n, err := e.network(ctx, id, port)
+	var refused *engine.DialError
+	switch {
+	case errors.As(err, &refused):
+		return nil, &engine.ListenError{Port: port, Message: refused.Message}
+	case err != nil:
+		return nil, err
+	}
+	defer n.Close()
+	ln, err := n.Listen(ctx, netip.AddrPortFrom(loopbacks[0], port))
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, &engine.ListenError{Port: port, Message: engine.PortTaken}
+	case err != nil:
+		return nil, fmt.Errorf("cri: listen in %s: %w", id, err)
+	}
+	return ln, nil
+}
+
 // network is the network namespace of a running step.
 func (e *Engine) network(ctx context.Context, id engine.StepID, port uint16) (*netns.Namespace, error) {
 	have, err := e.find(ctx, id.Attempt)

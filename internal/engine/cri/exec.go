@@ -11,13 +11,21 @@ import (
 	"croft.dev/croft/internal/engine/cri/record"
 )
 
+// execCommand is the command line of a request in a container.
+func execCommand(req engine.ExecRequest) []string {
+	if req.SFTP {
+		return []string{record.InitPath, record.SFTP}
+	}
+	return append([]string{record.InitPath, "--exec", "--"}, req.Command...)
+}
+
 // Exec implements engine.Engine. The runtime runs the command with the
 // container's own user, limits and environment; croft-init looks it up there.
 func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequest) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if len(req.Command) == 0 {
+	if len(req.Command) == 0 && !req.SFTP {
 		return 0, errors.New("cri: exec without a command")
 	}
 	have, err := e.find(ctx, id.Attempt)
@@ -34,7 +42,7 @@ func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequ
 	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return e.rt.runtime.Exec(ctx, &runtimeapi.ExecRequest{
 			ContainerId: c.GetId(),
-			Cmd:         append([]string{record.InitPath, "--exec", "--"}, req.Command...),
+			Cmd:         execCommand(req),
 			Tty:         req.TTY, Stdin: req.Stdin != nil, Stdout: true, Stderr: !req.TTY,
 		})
 	})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/cri/record"
 	"croft.dev/croft/internal/engine/cri/shim"
 )
 
@@ -29,6 +30,9 @@ func (e *Engine) execHost(ctx context.Context, id engine.StepID, h hostStep, req
 	}
 	p := spec.Program
 	p.Argv = req.Command
+	if req.SFTP {
+		p.Argv = []string{e.cfg.InitPath, record.SFTP}
+	}
 	if req.TTY && p.Getenv("TERM") == "" {
 		p.Env = append(p.Env, "TERM=xterm")
 	}

@@ -33,6 +33,8 @@ func (c *conn) Dial(ctx context.Context, id engine.StepID, port uint16) (net.Con
 		return nil, &engine.NotFoundError{Attempt: id.Attempt}
 	case a.Host || a.Pod.HostNetwork:
 		return nil, &engine.DialError{Port: port, Message: "the machine's ports aren't the job's own"}
+	case f.listeners[listening{id.Attempt, port}] != nil:
+		return f.listeners[listening{id.Attempt, port}].dial()
 	case !slices.Contains(a.program.Ports, port):
 		return nil, &engine.DialError{Port: port, Message: engine.NothingListens}
 	}

@@ -61,16 +61,18 @@ type Fleet struct {
 	serve     func(net.Conn, engine.Allocation, uint16)
 	other     *Image
 
-	mu       sync.Mutex
-	nodes    []*node
-	devices  []*engine.Device
-	byName   map[string]*node
-	byUUID   map[string]*engine.Device
-	images   map[string]*Image
-	steps    map[engine.StepID]*step // of removed attempts too
-	started  int64                   // steps started so far
-	watchers []*watcher
-	faults   faults
+	mu      sync.Mutex
+	nodes   []*node
+	devices []*engine.Device
+	byName  map[string]*node
+	byUUID  map[string]*engine.Device
+	images  map[string]*Image
+	steps   map[engine.StepID]*step // of removed attempts too
+	// listeners are ports that lead out of attempts, by Listen.
+	listeners map[listening]*listener
+	started   int64 // steps started so far
+	watchers  []*watcher
+	faults    faults
 }
 
 // node is a machine and its state.

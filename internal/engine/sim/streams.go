@@ -100,6 +100,9 @@ func (c *conn) Exec(ctx context.Context, id engine.StepID, req engine.ExecReques
 }
 
 func (c *conn) runExec(ctx context.Context, a *step, req engine.ExecRequest) (int, error) {
+	if req.SFTP {
+		return 1, write(req.Stderr, "a virtual machine has no files\n")
+	}
 	p := parseCommand(req.Command, environment(a.Allocation), a.Workdir)
 	if p.Failure != "" {
 		return 127, write(req.Stderr, p.Failure+"\n")

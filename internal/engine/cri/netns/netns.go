@@ -119,6 +119,16 @@ func (n *Namespace) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, erro
 	return net.FileConn(f)
 }
 
+// Listen listens on a TCP port in the namespace.
+func (n *Namespace) Listen(ctx context.Context, at netip.AddrPort) (ln net.Listener, err error) {
+	err = n.Do(func() error {
+		var config net.ListenConfig
+		ln, err = config.Listen(ctx, "tcp", at.String())
+		return err
+	})
+	return ln, err
+}
+
 // connected waits until a connection is made or has failed.
 func connected(ctx context.Context, f *os.File) error {
 	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })

@@ -26,6 +26,8 @@ const (
 	Root = "/.croft"
 	// InitPath is where croft-init is bound.
 	InitPath = "/.croft/init"
+	// SFTP makes croft-init an SFTP server, in place of all other arguments.
+	SFTP = "--sftp"
 	// Dir is the directory on the small tmpfs.
 	Dir = "/.croft/run"
 	// File is the name of the note in Dir.
