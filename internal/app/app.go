@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
+	"croft.dev/croft/internal/sshgate"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/version"
 	"croft.dev/croft/internal/world"
@@ -44,6 +46,7 @@ type server struct {
 	link    *link
 	loops   *loops
 	api     *httpapi.Server
+	gate    *sshgate.Server
 	metrics *httpapi.Metrics
 	hubs    *registries
 
@@ -160,11 +163,28 @@ func (s *server) build(ctx context.Context) error {
 		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
 		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Usage: s.loops.usage.Book, Idle: s.loops.idle.Verdict,
 	}})
+	keys, err := sshgate.LoadHostKeys(string(s.Config.Data))
+	if err != nil {
+		return err
+	}
+	s.gate, err = sshgate.New(sshgate.Deps{Sequencer: s.seq, Reader: reader, Engine: s.link, HostKeys: keys, Host: publicHost(s.Config.PublicURL), Presence: s.presence, Now: s.clock.Nanos, Logger: s.Log})
+	if err != nil {
+		return err
+	}
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
 	return err
+}
+
+// publicHost is the host of the URL by which people reach the server.
+func publicHost(public string) string {
+	u, err := url.Parse(public)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // runtime says whether the container runtime answers.

@@ -27,7 +27,7 @@ const stopPatience = 5 * time.Second
 func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, stopLoops func()) (err error) {
 	web := s.api.HTTP()
 	web.Handler = strict(web.Handler)
-	failed := make(chan error, len(at.web)+1)
+	failed := make(chan error, len(at.web)+2)
 	serve := func(web *http.Server, ln net.Listener) {
 		if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err
@@ -41,6 +41,13 @@ func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, s
 		go serve(plain, at.redirect)
 		defer plain.Close() //nolint:errcheck // it only ever says where else to go
 	}
+	if at.ssh != nil {
+		go func() {
+			if err := s.gate.Serve(at.ssh); err != nil {
+				failed <- err
+			}
+		}()
+	}
 	s.announce(at)
 	select {
 	case <-ctx.Done():
@@ -53,6 +60,7 @@ func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, s
 	}
 	stopLoops()
 	s.api.Close()
+	s.gate.Close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	if serr := web.Shutdown(grace); serr != nil {
@@ -64,11 +72,14 @@ func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, s
 var errStopped = errors.New("the sequencer stopped")
 
 func (s *server) announce(at listeners) {
-	web := ""
+	web, ssh := "", ""
+	if at.ssh != nil {
+		ssh = at.ssh.Addr().String()
+	}
 	if at.http != nil {
 		web = "http://" + at.http.Addr().String()
 	}
-	s.Log.Info("croft server is up", "socket", string(s.Config.Listen.Socket), "http", web, "public_url", s.Config.PublicURL)
+	s.Log.Info("croft server is up", "socket", string(s.Config.Listen.Socket), "http", web, "ssh", ssh, "public_url", s.Config.PublicURL)
 	if s.Ready != nil {
 		s.Ready(string(s.Config.Listen.Socket), web)
 	}
@@ -80,6 +91,7 @@ type listeners struct {
 	http     net.Listener   // nil: off
 	redirect net.Listener   // nil: off
 	certs    *certs.Source  // nil: no https
+	ssh      net.Listener   // nil: off
 }
 
 // listen opens the socket and what else is configured.
@@ -88,6 +100,9 @@ func (s *server) listen() (at listeners, err error) {
 		if err != nil {
 			for _, ln := range at.web {
 				err = errors.Join(err, ln.Close())
+			}
+			if at.ssh != nil {
+				err = errors.Join(err, at.ssh.Close())
 			}
 		}
 	}()
@@ -112,6 +127,12 @@ func (s *server) listen() (at listeners, err error) {
 		}
 		at.web = append(at.web, tls.NewListener(ln, at.certs.TLS()))
 	}
+	if s.Config.Listen.SSH != config.SSHOff {
+		if at.ssh, err = listenTCP("listen.ssh", s.Config.Listen.SSH); err != nil {
+			return at, err
+		}
+		s.gate.At(at.ssh.Addr())
+	}
 	if s.Config.Listen.Redirect != "" {
 		at.redirect, err = listenTCP("listen.redirect", s.Config.Listen.Redirect)
 	}
@@ -121,7 +142,7 @@ func (s *server) listen() (at listeners, err error) {
 func listenTCP(key, addr string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fault.New(codes.Conflict, "%s: %s can't be listened on: %v", key, addr, err)
+		return nil, fault.New(codes.Conflict, "%s: %s can't be listened on: %v; choose another port, or off", key, addr, err)
 	}
 	return ln, nil
 }

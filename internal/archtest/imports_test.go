@@ -106,6 +106,10 @@ var layers = []layer{
 		why: "it asks registries and knows neither who asks nor what for",
 	},
 	{
+		name: "sshkey", packages: []string{"internal/sshkey"},
+		why: "it reads what strangers send and knows nothing else",
+	},
+	{
 		name: "sftp", packages: []string{"internal/sftp"},
 		why: "it runs inside of containers, as part of croft-init: the less it is, the better",
 	},
@@ -134,7 +138,12 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "presence", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "internal/sshkey", "presence", "command", "domain", "leaves", "wire"},
+		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
+	},
+	{
+		name: "sshgate", packages: []string{"internal/sshgate"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
@@ -163,7 +172,7 @@ var layers = []layer{
 		why: "a main package only hands over to a package that tests can run",
 	},
 	{
-		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/sftp", "internal/engine/cri/record", "internal/engine/cri/shim"},
+		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/engine/cri/record", "internal/engine/cri/shim", "internal/sftp"},
 		why: "it runs inside of every container, and beside every program on the machine: the less it is, the better",
 	},
 	{
@@ -206,6 +215,7 @@ var homes = []home{
 	{"go.yaml.in/yaml/v3", []string{"internal/cli", "internal/config"}, "people write YAML in job files and the configuration; programs talk JSON"},
 	{"golang.org/x/crypto/argon2", []string{"internal/password"}, "only it makes hashes of passwords"},
 	{"golang.org/x/crypto/acme", []string{"internal/certs"}, "only it asks for certificates"},
+	{"golang.org/x/crypto/ssh", []string{"internal/sshkey", "internal/sshgate"}, "keys and the gate: nobody else speaks SSH"},
 	{"golang.org/x/term", []string{"internal/cli"}, "only the client has a terminal"},
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},

@@ -145,6 +145,17 @@ func (a *app) imageNames(*cobra.Command, []string, string) ([]cobra.Completion, 
 		func(x v1.Image) string { return clean(x.Name) })
 }
 
+// sshKeyNames completes the fingerprints of the caller's keys.
+func (a *app) sshKeyNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.SSHKey, error] {
+		me, err := c.Me(ctx)
+		if err != nil {
+			return func(yield func(v1.SSHKey, error) bool) { yield(v1.SSHKey{}, err) }
+		}
+		return c.SSHKeys(ctx, me.User)
+	}, func(x v1.SSHKey) string { return clean(x.Fingerprint) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

@@ -105,6 +105,14 @@ var may = map[string]struct {
 		[]string{"ada", "system"}, codes.NotFound,
 		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
 	},
+	"job.ssh": {
+		func(s *sim) world.Command {
+			s.runStep()
+			return command.JobSSH{Job: 1, Step: 1, For: command.SSHShell, Key: "SHA256:x"}
+		},
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
 	"step.add": {
 		func(s *sim) world.Command { s.runStep(); return command.StepAdd{Job: 1} },
 		[]string{"ada", "system"}, codes.NotFound,
@@ -254,6 +262,20 @@ var may = map[string]struct {
 	},
 	"image.saved": server(command.ImageSaved{Ref: "croft.local/ada/env:1"}),
 	"image.fail":  server(command.ImageFail{Ref: "croft.local/ada/env:1"}),
+	"sshkey.add": {
+		func(*sim) world.Command {
+			return command.SSHKeyAdd{User: "ada", Fingerprint: "SHA256:x", Type: "ssh-ed25519", Blob: "AAAA", Name: "laptop"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"sshkey.remove": {
+		func(s *sim) world.Command {
+			ada, _ := s.w.Tenancy.User("ada")
+			s.w.Fold([]world.Change{tenancy.SSHKeySet{Row: tenancy.SSHKey{Fingerprint: "SHA256:x", User: ada.ID, Blob: "AAAA"}}})
+			return command.SSHKeyRemove{User: "ada", Fingerprint: "SHA256:x"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
 	"volume.remove": {
 		func(*sim) world.Command { return command.VolumeRemove{User: "ada", Volume: "cache"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,

@@ -67,6 +67,41 @@ func (c JobAttach) Decide(w *world.World, at world.Context) (world.Outcome, erro
 	return enter(w, at, c.Job, c.Step, text)
 }
 
+// What somebody comes into a job for by SSH.
+const (
+	SSHShell   = "shell"
+	SSHExec    = "exec"
+	SSHFiles   = "sftp"
+	SSHForward = "forwarding" // of ports; noted once for a connection
+)
+
+// JobSSH notes that somebody comes into a running job by SSH. Of a command it keeps what
+// JobExec does.
+type JobSSH struct {
+	Job     id.Job
+	Step    int32
+	For     string
+	Key     string `json:",omitempty"` // fingerprint; empty: the API knew him
+	Program string `json:",omitempty"`
+	Words   int    `json:",omitempty"`
+	TTY     bool   `json:",omitempty"`
+}
+
+// Kind is job.ssh.
+func (JobSSH) Kind() string { return "job.ssh" }
+
+// Decide lets the caller in, or not.
+func (c JobSSH) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	text := "ssh " + c.For
+	if c.Program != "" {
+		text += " " + c.Program
+	}
+	if c.For == SSHExec && (c.Words > 1 || c.Program == "") {
+		text += " …"
+	}
+	return enter(w, at, c.Job, c.Step, text)
+}
+
 // enter lets the caller into a step that runs. It changes nothing but the log.
 func enter(w *world.World, at world.Context, k id.Job, n int32, text string) (world.Outcome, error) {
 	j, err := entered(w, at, k)

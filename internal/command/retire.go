@@ -92,6 +92,10 @@ func (c UserRetire) Decide(w *world.World, at world.Context) (world.Outcome, err
 	for _, cred := range w.Tenancy.CredentialsOf(user.ID) {
 		changes = append(changes, tenancy.CredentialSet{Row: tenancy.Credential{User: user.ID, Registry: cred.Registry, Changed: at.Now}})
 	}
+	for _, key := range w.Tenancy.SSHKeysOf(user.ID) {
+		key.Blob = ""
+		changes = append(changes, tenancy.SSHKeySet{Row: key})
+	}
 	user.Retired = at.Now
 	return world.Outcome{Changes: append(changes, tenancy.UserSet{Row: user}), Result: result, Event: world.Event{Message: "user " + c.Name + " retired"}}, nil
 }

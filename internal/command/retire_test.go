@@ -24,6 +24,7 @@ func TestRetire(t *testing.T) {
 	root, uid := s.user("root"), int64(1001)
 	s.must(t, root, command.UserPut{Name: "ada", UID: &uid})
 	s.must(t, root, command.TokenPut{User: "ada", Name: "x", Hash: "h"})
+	s.must(t, root, command.SSHKeyAdd{User: "ada", Fingerprint: "SHA256:x", Type: "ssh-ed25519", Blob: "AAAA"})
 	s.must(t, root, command.PasswordPut{User: "ada", Hash: "h"})
 	s.must(t, root, command.RegistryLogin{User: "ada", Registry: "ghcr.io", Sealed: "s"})
 	ada := s.user("ada")
@@ -40,6 +41,9 @@ func TestRetire(t *testing.T) {
 	got := s.must(t, root, command.UserRetire{Name: "ada", Stop: true})
 	if want := (command.Retired{Jobs: 3, Tokens: 1, Members: 1}); got != want {
 		t.Errorf("ended %+v, want %+v", got, want)
+	}
+	if s.w.Tenancy.SSHKeys.Len() != 0 {
+		t.Error("her SSH key outlives her")
 	}
 	if s.w.Tenancy.Credentials.Len() != 0 {
 		t.Error("her login to a registry outlives her")

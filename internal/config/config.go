@@ -104,6 +104,9 @@ type Listen struct {
 	// Address where plain HTTP is sent on to public_url, as :80. An ACME server may ask
 	// there, too.
 	Redirect string `yaml:"redirect" example:":80"`
+	// Address of the SSH gate, through which people log in to their jobs: an address of this
+	// machine and a port, port 0 for any free one, or off. As :2222 it is all addresses.
+	SSH string `yaml:"ssh"`
 	// Names besides localhost that requests over HTTP may give as their host: those by
 	// which a proxy is reached that passes them on.
 	Hosts []string `yaml:"hosts" example:"croft.example.org"`
@@ -430,7 +433,7 @@ type Log struct {
 func Default() Config {
 	return Config{
 		Data:     DefaultData,
-		Listen:   Listen{SocketMode: 0o666, HTTP: "127.0.0.1:7370"},
+		Listen:   Listen{SocketMode: 0o666, HTTP: "127.0.0.1:7370", SSH: "127.0.0.1:2222"},
 		Database: Database{},
 		Engine: Engine{
 			Kind:         EngineCRI,
@@ -480,6 +483,7 @@ const (
 	NVIDIAAuto = "auto"
 	NVIDIAOff  = "off"
 	HTTPOff    = "off"
+	SSHOff     = "off"
 	UsernsOff  = "off"
 	UsernsAuto = "auto"
 	UsernsOn   = "on"

@@ -222,6 +222,14 @@ func TestWrong(t *testing.T) {
 			text: "public_url: https://gpu1\nlisten: {https: \"443\"}\ntls: {cert: /c, key: /k}\n",
 			want: []string{`f:2: listen.https: "443" is no address: use :PORT or host:port`},
 		},
+		"SSH at a name": {
+			text: "listen:\n  ssh: gate.example.org:22\n",
+			want: []string{`f:2: listen.ssh: "gate.example.org" isn't an address of this machine: use 0.0.0.0:22 for all of them, or 127.0.0.1:22 for its own users`},
+		},
+		"SSH without a port": {
+			text: "listen:\n  ssh: 0.0.0.0\n",
+			want: []string{`f:2: listen.ssh: "0.0.0.0" is no address: use host:port, such as 0.0.0.0:2222, or off`},
+		},
 		"enumeration": {
 			text: "engine: {kind: sum}\n",
 			want: []string{`f:1: engine.kind: "sum" must be cri or sim; did you mean sim?`},

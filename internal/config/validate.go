@@ -110,6 +110,11 @@ func (l Listen) check(f *fault.Fields) {
 			f.Add(element("listen.hosts", i), "%q must be a host's name without a port, such as croft.example.org", h)
 		}
 	}
+	l.checkHTTP(f)
+	l.checkSSH(f)
+}
+
+func (l Listen) checkHTTP(f *fault.Fields) {
 	if l.HTTP == HTTPOff {
 		return
 	}
@@ -188,6 +193,20 @@ func (c *Config) Address(port int) (address.Site, error) {
 		public = "http://localhost:" + strconv.Itoa(port)
 	}
 	return address.New(public, c.Apps.Domain)
+}
+
+func (l Listen) checkSSH(f *fault.Fields) {
+	if l.SSH == SSHOff {
+		return
+	}
+	host, port, err := net.SplitHostPort(l.SSH)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		f.Add("listen.ssh", "%q is no address: use host:port, such as 0.0.0.0:2222, or off", l.SSH)
+		return
+	}
+	if _, err := netip.ParseAddr(host); host != "" && host != "localhost" && err != nil {
+		f.Add("listen.ssh", "%q isn't an address of this machine: use 0.0.0.0:%s for all of them, or 127.0.0.1:%s for its own users", host, port, port)
+	}
 }
 
 func (l Login) check(f *fault.Fields) {

@@ -156,6 +156,17 @@ func attempts() map[string]attempt {
 			return "/v1/users/ada/registries/hub.lab", nil
 		}, []string{"ada", "root"}},
 
+		"sshGate":     {fixed("/v1/ssh", nil), all},
+		"sshJob":      {ofJob("/v1/jobs/%s/ssh", nil), []string{"ada"}},
+		"listSSHKeys": {fixed("/v1/users/ada/ssh-keys", nil), []string{"ada", "root"}},
+		"addSSHKey": {func(_ *harness, n int) (string, any) {
+			return "/v1/users/ada/ssh-keys", v1.SSHKeyRequest{Key: publicKey(n)}
+		}, []string{"ada", "root"}},
+		"removeSSHKey": {func(h *harness, _ int) (string, any) {
+			h.as("ada", command.SSHKeyAdd{User: "ada", Fingerprint: "SHA256:a/b", Type: "ssh-ed25519", Blob: "AAAA"})
+			return "/v1/users/ada/ssh-keys/SHA256:a%2Fb", nil
+		}, []string{"ada", "root"}},
+
 		"listVolumes": {fixed("/v1/users/ada/volumes", nil), []string{"ada", "root"}},
 		"removeVolume": {func(h *harness, _ int) (string, any) {
 			uid := int64(5001)

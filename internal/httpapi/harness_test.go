@@ -131,7 +131,7 @@ func newHarness(t testing.TB) *harness {
 	h.server, err = New(Deps{
 		Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load,
 		Login:      Login{Hasher: hasher, Session: 7 * 24 * time.Hour, Idle: 24 * time.Hour, Forwarded: true},
-		Registries: fakeRegistries{},
+		Registries: fakeRegistries{}, SSH: fakeSSH{h},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,9 +19,9 @@ func scopes() map[string][]string {
 	out := map[string][]string{}
 	for scope, ops := range map[string][]string{
 		"any": {
-			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout",
+			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout", "sshGate",
 		},
-		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listVolumes", "removeVolume", "shareImage", "removeImage", "listTokens", "createToken", "revokeToken"},
+		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
 			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",
@@ -55,6 +55,7 @@ func combined() map[string][][]string {
 		"attachJob": {{}},                             // likewise
 		"addStep":   {{}},                             // likewise
 		"saveImage": {{}},                             // likewise
+		"sshJob":    {{}},                             // likewise
 	}
 }
 

@@ -84,6 +84,8 @@ type Deps struct {
 	Presence *presence.Registry
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
+	// SSH lets people into jobs by SSH; nil: nobody.
+	SSH SSH
 }
 
 // Server answers requests. Make it with New.

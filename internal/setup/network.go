@@ -94,13 +94,15 @@ func server(ctx context.Context, d *Deps) []Finding {
 		return one(OK, "%s", serverRuns(d.Config))
 	}
 	out := one(OK, "doesn't run; will listen at %s", l.Socket)
-	if l.HTTP == config.HTTPOff {
-		return out
+	for _, p := range []struct{ key, address, shown string }{{"listen.http", l.HTTP, "http://"}, {"listen.ssh", l.SSH, "ssh://"}} {
+		switch {
+		case p.address == config.HTTPOff || p.address == config.SSHOff:
+		case answers(ctx, d, "tcp", p.address):
+			out = append(out, fix(one(Fail, "%s is in use by another program", p.address), "set %s to another port, or off", p.key)...)
+		default:
+			out[0].Text += " and " + p.shown + p.address
+		}
 	}
-	if answers(ctx, d, "tcp", l.HTTP) {
-		return append(out, fix(one(Fail, "%s is in use by another program", l.HTTP), "set listen.http to another port, or off")...)
-	}
-	out[0].Text += " and http://" + l.HTTP
 	return out
 }
 

@@ -135,7 +135,7 @@ Homes    /home NFS, no idmap: jobs use their owner's ids
 Users    2 through files, sssd
          sssd may list fewer than it knows; others are found by name
 Network  containers get 10.192.16.0/20 on bridge croft0
-Server   doesn't run; will listen at /run/croft/croft.sock and http://127.0.0.1:7370
+Server   doesn't run; will listen at /run/croft/croft.sock and http://127.0.0.1:7370 and ssh://127.0.0.1:2222
 Disk     /var/lib/croft on ext4, 200G free of 1T
 Billing  showback, unless an account says otherwise
 
@@ -309,7 +309,7 @@ func TestFindings(t *testing.T) {
 		"port taken": {
 			func(_ *Deps, p *place) { p.listens = []string{"tcp 127.0.0.1:7370"} }, "Server",
 			[]Finding{
-				{Level: OK, Text: "doesn't run; will listen at /run/croft/croft.sock"},
+				{Level: OK, Text: "doesn't run; will listen at /run/croft/croft.sock and ssh://127.0.0.1:2222"},
 				{Level: Fail, Text: "127.0.0.1:7370 is in use by another program", Fix: "set listen.http to another port, or off"},
 			},
 		},

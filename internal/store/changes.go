@@ -35,6 +35,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.passwords.put(&c.Row)
 	case tenancy.CredentialSet:
 		return b.credentials.put(&c.Row)
+	case tenancy.SSHKeySet:
+		return b.sshKeys.put(&c.Row)
 	case catalog.RepositorySet:
 		return b.repositories.put(&c.Row)
 	case asset.ImageSet:
@@ -126,6 +128,8 @@ func nameOf(c world.Change) string {
 		return numbered("password", c.Row.User)
 	case tenancy.CredentialSet:
 		return numbered("credential", c.Row.User) + ":" + c.Row.Registry
+	case tenancy.SSHKeySet:
+		return numbered("ssh_key", c.Row.User) + ":" + c.Row.Fingerprint
 	case catalog.RepositorySet:
 		return "repository:" + c.Row.Name
 	case asset.ImageSet:

@@ -83,6 +83,7 @@ func (l loader) tenancy() error {
 		load(l, tokens(), "WHERE NOT revoked ORDER BY id", func(r *tenancy.Token) world.Change { return tenancy.TokenSet{Row: *r} }),
 		load(l, passwords(), "WHERE hash <> '' ORDER BY person", func(r *tenancy.Password) world.Change { return tenancy.PasswordSet{Row: *r} }),
 		load(l, credentials(), "WHERE sealed <> '' ORDER BY person, registry", func(r *tenancy.Credential) world.Change { return tenancy.CredentialSet{Row: *r} }),
+		load(l, sshKeys(), "WHERE blob <> '' ORDER BY fingerprint", func(r *tenancy.SSHKey) world.Change { return tenancy.SSHKeySet{Row: *r} }),
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
 			return tenancy.Counted{Token: id.Token(n)}
 		}),

@@ -24,6 +24,7 @@ type batchRows struct {
 	tokens       *pending[tenancy.Token]
 	passwords    *pending[tenancy.Password]
 	credentials  *pending[tenancy.Credential]
+	sshKeys      *pending[tenancy.SSHKey]
 	partitions   *pending[catalog.Partition]
 	repositories *pending[catalog.Repository]
 	images       *pending[asset.Image]
@@ -59,6 +60,7 @@ func newBatchRows() *batchRows {
 	b.tokens = gather(b, tokens())
 	b.passwords = gather(b, passwords())
 	b.credentials = gather(b, credentials())
+	b.sshKeys = gather(b, sshKeys())
 	b.partitions = gather(b, partitions())
 	b.repositories = gather(b, repositories())
 	b.images = gather(b, savedImages())

@@ -80,6 +80,19 @@ func credentials() *relation[tenancy.Credential] {
 	}}
 }
 
+func sshKeys() *relation[tenancy.SSHKey] {
+	type row = tenancy.SSHKey
+	return &relation[row]{name: "ssh_key", keys: 1, columns: []column[row]{
+		str("fingerprint", func(r *row) *string { return &r.Fingerprint }),
+		num("person", func(r *row) *id.User { return &r.User }),
+		str("name", func(r *row) *string { return &r.Name }),
+		str("type", func(r *row) *string { return &r.Type }),
+		str("blob", func(r *row) *string { return &r.Blob }),
+		num("created", func(r *row) *int64 { return &r.Created }),
+		num("expires", func(r *row) *int64 { return &r.Expires }),
+	}}
+}
+
 func tokens() *relation[tenancy.Token] {
 	type row = tenancy.Token
 	return &relation[row]{name: "token", keys: 1, columns: []column[row]{

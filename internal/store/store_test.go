@@ -237,7 +237,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		f.commit(
 			world.SiteSet{Row: filled[world.Site](&n)},
 			tenancy.AccountSet{Row: account}, tenancy.UserSet{Row: user}, tenancy.MemberSet{Row: member}, tenancy.TokenSet{Row: token},
-			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)}, tenancy.CredentialSet{Row: filled[tenancy.Credential](&n)},
+			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)}, tenancy.CredentialSet{Row: filled[tenancy.Credential](&n)}, tenancy.SSHKeySet{Row: filled[tenancy.SSHKey](&n)},
 			catalog.RepositorySet{Row: filled[catalog.Repository](&n)}, asset.ImageSet{Row: image}, asset.FolderSet{Row: folder},
 			catalog.PartitionSet{Row: partition}, catalog.QoSSet{Row: qos}, catalog.PriceSet{Row: price},
 			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, ledger.TileSet{Row: tile},
@@ -318,6 +318,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 			tenancy.TokenSet{Row: tenancy.Token{ID: 1, Hash: "a"}}, tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b"}},
 			tenancy.PasswordSet{Row: tenancy.Password{User: 1, Hash: "h"}},
 			tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "a", Sealed: "s"}}, tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "b", Sealed: "s"}},
+			tenancy.SSHKeySet{Row: tenancy.SSHKey{Fingerprint: "a", User: 1, Blob: "k"}}, tenancy.SSHKeySet{Row: tenancy.SSHKey{Fingerprint: "b", User: 1, Blob: "k"}},
 			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001}}, tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1, Role: access.Owner}},
 			share.Set{Row: share.Share{ID: 4, Account: 1, Resource: limits.CPU}}, share.Set{Row: share.Share{ID: 3, Account: 1, Resource: limits.GPU}},
@@ -335,6 +336,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		f.commit(
 			tenancy.TokenSet{Row: tenancy.Token{ID: 2, Hash: "b", Revoked: true}},
 			tenancy.PasswordSet{Row: tenancy.Password{User: 1}}, tenancy.CredentialSet{Row: tenancy.Credential{User: 1, Registry: "a"}},
+			tenancy.SSHKeySet{Row: tenancy.SSHKey{Fingerprint: "a", User: 1}}, tenancy.SSHKeySet{Row: tenancy.SSHKey{Fingerprint: "b", User: 2, Blob: "k"}},
 			tenancy.UserSet{Row: tenancy.User{ID: 1, Name: "ada", UID: 1001, Retired: 5}}, tenancy.UserSet{Row: tenancy.User{ID: 2, Name: "ada", UID: 1001}},
 			tenancy.AccountSet{Row: tenancy.Account{ID: 1, Name: "nlp", Retired: 5}}, tenancy.AccountSet{Row: tenancy.Account{ID: 2, Name: "nlp"}},
 			tenancy.MemberSet{Row: tenancy.Member{Account: 1, User: 1}},

@@ -23,6 +23,8 @@ type (
 	PasswordSet struct{ Row Password }
 	// CredentialSet without a sealed password takes the credential away.
 	CredentialSet struct{ Row Credential }
+	// SSHKeySet without a blob takes the key away.
+	SSHKeySet struct{ Row SSHKey }
 	// Counted loads the greatest token id, revoked ones included.
 	Counted struct{ Token id.Token }
 )
@@ -33,6 +35,7 @@ func (MemberSet) tenancy()     {}
 func (TokenSet) tenancy()      {}
 func (PasswordSet) tenancy()   {}
 func (CredentialSet) tenancy() {}
+func (SSHKeySet) tenancy()     {}
 func (Counted) tenancy()       {}
 
 // State is every user, account, membership and live token.
@@ -42,6 +45,7 @@ type State struct {
 	Tokens      table.Table[id.Token, Token]
 	Passwords   table.Table[id.User, Password]
 	Credentials table.Table[string, Credential] // by user and registry
+	SSHKeys     table.Table[string, SSHKey]     // by fingerprint
 
 	accountByName table.Table[string, id.Account]
 	userByName    table.Table[string, id.User]
@@ -50,6 +54,7 @@ type State struct {
 	members       table.Table[string, Member]   // by Pair(account, user)
 	ofUser        table.Table[string, Member]   // by Pair(user, account)
 	tokensOf      table.Table[string, id.Token] // by Pair(user, token)
+	sshKeysOf     table.Table[string, SSHKey]   // by user and fingerprint
 	lastToken     id.Token
 }
 
@@ -59,7 +64,7 @@ func (s *State) Copy() State {
 		Accounts: s.Accounts.Copy(), Users: s.Users.Copy(), Tokens: s.Tokens.Copy(), Passwords: s.Passwords.Copy(),
 		accountByName: s.accountByName.Copy(), userByName: s.userByName.Copy(), userByUID: s.userByUID.Copy(),
 		tokenByHash: s.tokenByHash.Copy(), members: s.members.Copy(), ofUser: s.ofUser.Copy(), tokensOf: s.tokensOf.Copy(),
-		Credentials: s.Credentials.Copy(), lastToken: s.lastToken,
+		Credentials: s.Credentials.Copy(), SSHKeys: s.SSHKeys.Copy(), sshKeysOf: s.sshKeysOf.Copy(), lastToken: s.lastToken,
 	}
 }
 
@@ -104,6 +109,8 @@ func (s *State) Fold(c Change) {
 		s.Passwords.Set(c.Row.User, c.Row)
 	case CredentialSet:
 		s.putCredential(c.Row)
+	case SSHKeySet:
+		s.putSSHKey(c.Row)
 	case TokenSet:
 		s.lastToken = max(s.lastToken, c.Row.ID)
 		s.tokenByHash.Delete(c.Row.Hash)

@@ -39,6 +39,7 @@ func serve(ctx context.Context, s settings, config string) (*server, error) {
 		return nil, err
 	}
 	v.cmd = v.daemon(ctx, "server")
+	v.cmd.Env = append(v.cmd.Environ(), "CROFT_LISTEN_SSH=127.0.0.1:0") // beside whatever runs already
 	log, err := os.Create(filepath.Join(dir, "server.log"))
 	if err != nil {
 		return nil, err

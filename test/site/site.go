@@ -119,7 +119,7 @@ func (s *Site) furnish() error {
 }
 
 func (s *Site) yaml() string {
-	text := fmt.Sprintf("listen: {socket: %s, http: %q}\n", s.Socket(), s.http)
+	text := fmt.Sprintf("listen: {socket: %s, http: %q, ssh: \"127.0.0.1:0\"}\n", s.Socket(), s.http)
 	if s.cfg.Sim {
 		text += "engine: {kind: sim, node_name: gpu1, host: {programs: true}}\n"
 	} else {
