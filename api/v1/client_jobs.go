@@ -61,6 +61,22 @@ func (c *Client) Requeue(ctx context.Context, id string, req RequeueRequest, opt
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/requeue", req, opts...)
 }
 
+// Open returns an address of a job's application at which a browser is known as the
+// caller, once.
+func (c *Client) Open(ctx context.Context, id string, req OpenRequest) (*Opened, error) {
+	return postTo[Opened](ctx, c, "job", id, "/v1/jobs/%s/open", req)
+}
+
+// Share lets others into a job's applications.
+func (c *Client) Share(ctx context.Context, id string, req ShareRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/share", req, opts...)
+}
+
+// Unshare lets them no longer in.
+func (c *Client) Unshare(ctx context.Context, id string, req UnshareRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/unshare", req, opts...)
+}
+
 // Prioritize fixes a job's priority, or lets it follow from the job again.
 func (c *Client) Prioritize(ctx context.Context, id string, req PriorityRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/priority", req, opts...)

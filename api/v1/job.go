@@ -146,6 +146,7 @@ type Job struct {
 	Number    string     `json:"number,omitempty" doc:"of an element: the number that it has as a job"`
 	Waits     string     `json:"waits,omitempty" doc:"what keeps a waiting job, in brief: a reason's code; why has it in full"`
 	Window    *Window    `json:"window,omitempty"`
+	Shared    []Shared   `json:"shared,omitempty" doc:"whom its owner lets into its applications"`
 	Receipt   *Receipt   `json:"receipt,omitempty"`
 	Reasons   []Reason   `json:"reasons,omitempty"`
 	Remedy    *Remedy    `json:"remedy,omitempty"`

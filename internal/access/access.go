@@ -87,6 +87,9 @@ const (
 	JobSubmit   Action = "job.submit" // on an account
 	JobControl  Action = "job.control"
 	JobEnter    Action = "job.enter" // exec, attach: the job's own identity
+	JobShare    Action = "job.share" // let others into its applications
+	AppView     Action = "app.view"  // look at an application: nothing is changed by it
+	AppUse      Action = "app.use"   // an application, which acts as the job's user
 	JobRaise    Action = "job.raise" // above the priority that everybody has
 	AccountSee  Action = "account.see"
 	AccountRead Action = "account.read" // money, usage, members
@@ -106,6 +109,47 @@ const (
 	System      Action = "system" // observations and plans: loops only
 )
 
+// Share is how far a job's owner lets others into its applications.
+type Share int8
+
+// The shares, each including those before it.
+const (
+	NoShare Share = iota
+	ShareView
+	ShareFull
+)
+
+var shareNames = [...]string{"", "view", "full"}
+
+// String is the share's name.
+func (s Share) String() string {
+	if s < 0 || int(s) >= len(shareNames) {
+		return ""
+	}
+	return shareNames[s]
+}
+
+// ParseShare reads a share's name.
+func ParseShare(s string) (Share, bool) {
+	for i, n := range shareNames[1:] {
+		if n == s {
+			return Share(i + 1), true
+		}
+	}
+	return NoShare, false
+}
+
+// shareFor is the least share that an action on an application needs.
+func shareFor(a Action) Share {
+	switch a {
+	case AppView:
+		return ShareView
+	case AppUse:
+		return ShareFull
+	}
+	return NoShare
+}
+
 // Target is what is acted on, as far as the rules need it.
 type Target struct {
 	Owner int64 // user id of a job, token or user row; 0: nobody's
@@ -113,11 +157,15 @@ type Target struct {
 	// Within says that the account concerned is the one that the principal is
 	// narrowed to, or below it. Who isn't narrowed needs no more than his role.
 	Within bool
+	// Share is the principal's in the job concerned, and Public what its owner gives to
+	// whoever comes; as of the moment that the principal is of.
+	Share, Public Share
 }
 
 // Authorize reports whether p may do a to t. What no line allows is denied.
 func Authorize(p Principal, a Action, t Target) bool {
-	if p.System {
+	need := shareFor(a)
+	if p.System || need != NoShare && t.Public >= need {
 		return true
 	}
 	mine := t.Owner != 0 && t.Owner == p.User
@@ -136,8 +184,10 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return t.Role >= Member
 	case JobControl:
 		return mine || operator || t.Role >= Manager
-	case JobEnter:
+	case JobEnter, JobShare:
 		return mine
+	case AppView, AppUse:
+		return mine || t.Share >= need
 	case AccountSee, AccountRead:
 		return sees || t.Role >= Viewer
 	case AccountRun:

@@ -20,6 +20,9 @@ var grants = map[access.Action][]string{
 	access.JobSubmit:   {"member"},
 	access.JobControl:  {"owner of it", "operator", "admin", "manager"},
 	access.JobEnter:    {"owner of it"},
+	access.JobShare:    {"owner of it"},
+	access.AppView:     {"owner of it", "shared view", "shared full"},
+	access.AppUse:      {"owner of it", "shared full"},
 	access.AccountSee:  {"auditor", "operator", "admin", "viewer"},
 	access.AccountRead: {"auditor", "operator", "admin", "viewer"},
 	access.AccountRun:  {"admin", "manager"},
@@ -49,9 +52,22 @@ func allowed(p access.Principal, a access.Action, t access.Target) bool {
 		case who == "everybody",
 			who == "owner of it" && t.Owner != 0 && t.Owner == p.User,
 			who == string(p.Platform),
+			who == "shared "+t.Share.String(),
 			least > 0 && int(t.Role) >= least:
 			return true
 		}
+	}
+	return false
+}
+
+// shares are all that there are.
+var shares = []access.Share{access.NoShare, access.ShareView, access.ShareFull}
+
+// public is what the oracle says of what is given to whoever comes.
+func public(a access.Action, t access.Target) bool {
+	switch t.Public.String() + " " + string(a) {
+	case "view app.view", "full app.view", "full app.use":
+		return true
 	}
 	return false
 }
@@ -61,9 +77,9 @@ func allowed(p access.Principal, a access.Action, t access.Target) bool {
 var kept = map[string]map[access.Action]string{
 	"read": {
 		access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.UserSee: "",
-		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "",
+		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "", access.AppView: "",
 	},
-	"submit": {access.JobSubmit: "", access.JobSee: "own", access.JobRead: "own", access.JobControl: "own", access.JobEnter: "", access.NodeSee: ""},
+	"submit": {access.JobSubmit: "", access.JobSee: "own", access.JobRead: "own", access.JobControl: "own", access.JobEnter: "", access.JobShare: "", access.AppView: "", access.AppUse: "", access.NodeSee: ""},
 	"manage": {access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.CatalogSet: "", access.NodeRun: "", access.NodeSee: ""},
 	"admin":  {access.AccountSee: "", access.AccountRead: "", access.UserSee: "", access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
 }
@@ -109,13 +125,17 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 				} {
 					target.Role = role
 					for _, n := range narrowings() {
-						asked += compare(t, access.Principal{Platform: platform, Narrow: n}, me, a, target)
+						for _, target.Share = range shares {
+							for _, target.Public = range shares {
+								asked += compare(t, access.Principal{Platform: platform, Narrow: n}, me, a, target)
+							}
+						}
 					}
 				}
 			}
 		}
 	}
-	if want := 22 * 5 * 5 * 6 * 32 * 4; asked != want {
+	if want := 25 * 5 * 5 * 6 * 32 * 9 * 4; asked != want {
 		t.Errorf("asked %d questions, want %d: an action is missing", asked, want)
 	}
 }
@@ -123,7 +143,7 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 func compare(t *testing.T, p access.Principal, me int64, a access.Action, target access.Target) (asked int) {
 	for _, p.User = range []int64{0, me} {
 		for _, p.Blocked = range []bool{false, true} {
-			want := p.User != 0 && !p.Blocked && allowed(p, a, target) &&
+			want := public(a, target) || p.User != 0 && !p.Blocked && allowed(p, a, target) &&
 				narrowed(p.Narrow.Scopes.Names(), p.Narrow.Account != 0, a, target.Owner == p.User, target.Within)
 			if got := access.Authorize(p, a, target); got != want {
 				t.Errorf("Authorize(%+v, %s, %+v) = %v, the table says %v", p, a, target, got, want)
@@ -204,6 +224,19 @@ func TestUnknownPlatformRoles(t *testing.T) {
 		}
 		if got, ok := access.ParsePlatform(string(platform)); ok {
 			t.Errorf("ParsePlatform(%q) = %q", platform, got)
+		}
+	}
+}
+
+func TestSharesReadBack(t *testing.T) {
+	for _, s := range shares[1:] {
+		if got, ok := access.ParseShare(s.String()); !ok || got != s {
+			t.Errorf("ParseShare(%q) = %v, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "View", "public"} {
+		if got, ok := access.ParseShare(s); ok || got != access.NoShare {
+			t.Errorf("ParseShare(%q) = %v", s, got)
 		}
 	}
 }

@@ -87,8 +87,10 @@ func scopesFor(a Action, mine bool) Scope {
 			return ScopeManage
 		}
 		return ScopeSubmit
-	case JobSubmit, JobEnter:
+	case JobSubmit, JobEnter, JobShare, AppUse:
 		return ScopeSubmit
+	case AppView:
+		return ScopeRead | ScopeSubmit
 	case AccountRun, LimitSet, CatalogSet, NodeRun, JobRaise:
 		return ScopeManage
 	case AccountMake, MoneyGive, PriceSet, UserRun:

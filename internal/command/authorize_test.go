@@ -20,6 +20,18 @@ import (
 	"croft.dev/croft/internal/world"
 )
 
+// giveApps gives job 1 an application, and shows it to the members of its account.
+func (s *sim) giveApps() {
+	j, _ := s.w.Workload.Jobs.Get(1)
+	next := *j
+	next.Spec.Apps = []workload.App{{Name: "web", Port: 80}}
+	nlp, _ := s.w.Tenancy.Account("nlp")
+	next.Shared = []workload.Shared{{Account: nlp.ID, Level: access.ShareView}}
+	site := s.w.Site
+	site.Apps.Shared = true
+	s.w.Fold([]world.Change{workload.JobSet{Row: &next}, world.SiteSet{Row: site}})
+}
+
 // who are the callers of the table: nobody, somebody without any membership,
 // members of nlp by role, and the platform's roles.
 var who = []string{"nobody", "stranger", "viewer", "ada", "manager", "owner", "operator", "auditor", "root", "blocked", "system"}
@@ -112,6 +124,25 @@ var may = map[string]struct {
 		},
 		[]string{"ada", "system"}, codes.NotFound,
 		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
+	"job.share": {
+		func(s *sim) world.Command {
+			s.giveApps()
+			return command.JobShare{Job: 1, User: "stranger", Level: access.ShareView}
+		},
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
+	"job.unshare": {
+		func(s *sim) world.Command {
+			s.giveApps()
+			return command.JobUnshare{Job: 1, Account: "nlp"}
+		},
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+	},
+	"app.enter": {
+		func(s *sim) world.Command { s.giveApps(); return command.AppEnter{Job: 1} },
+		[]string{"ada", "viewer", "manager", "owner", "system"}, codes.NotFound, nil, // who is a member of the account that it is shared with
 	},
 	"step.add": {
 		func(s *sim) world.Command { s.runStep(); return command.StepAdd{Job: 1} },

@@ -319,7 +319,7 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Spec, out.Eligible, out.Ready = j.Spec.Wire(), eligible(j), ready(j)
+	out.Spec, out.Eligible, out.Ready, out.Shared = j.Spec.Wire(), eligible(j), ready(j), v.shared(j)
 	if !waiting(j) && j.State != workload.Stopped {
 		out.Devices, out.Image = v.devices(j.Attempt.Devices), j.Attempt.Image
 	}

@@ -29,6 +29,7 @@ func jobs() *relation[workload.Job] {
 		body(
 			attr[row]{"in", func(r *row) any { return &r.In }},
 			attr[row]{"steps", func(r *row) any { return &r.Steps }},
+			attr[row]{"shared", func(r *row) any { return &r.Shared }},
 			attr[row]{"array", func(r *row) any { return &r.Array }},
 			attr[row]{"pinned", func(r *row) any { return &r.Pinned }},
 			attr[row]{"pin", func(r *row) any { return &r.Pin }},

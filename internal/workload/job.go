@@ -86,6 +86,8 @@ type Job struct {
 
 	In id.Reservation // in whose windows it runs; 0: none
 
+	Shared []Shared // whom its owner lets into its applications
+
 	Steps int32 // the number of the last step that was added; 0: none was
 
 	Array *Array // of a job of many elements

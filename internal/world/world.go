@@ -86,6 +86,7 @@ type Site struct {
 	UserWorkspaces int64 `json:",omitempty"` // that a user may have, stopped ones too; 0: any number
 
 	Idle []idle.Policy `json:",omitempty"` // the first that is for a job counts
+	Apps Apps          `json:",omitzero"`
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or

@@ -1,0 +1,53 @@
+package world
+
+import (
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
+)
+
+// Apps is what the site allows of jobs' applications.
+type Apps struct {
+	Shared bool // others than a job's owner may be let in
+	Public bool // whoever comes may
+}
+
+// CanApp reports whether p may do a to the applications of a job, at the time as of which
+// p is.
+func (w *World) CanApp(p access.Principal, a access.Action, j *workload.Job) bool {
+	t := access.Target{Owner: int64(j.User)}
+	now := max(p.Now, w.Now)
+	if !p.System {
+		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, now)
+		t.Within = w.Tenancy.Within(j.Account, id.Account(p.Narrow.Account))
+	}
+	if w.Site.Apps.Shared {
+		t.Share, t.Public = w.shareOf(p, j, now)
+	}
+	return access.Authorize(p, a, t)
+}
+
+// shareOf is the most that p and whoever comes are let in by.
+func (w *World) shareOf(p access.Principal, j *workload.Job, now int64) (own, public access.Share) {
+	for _, s := range j.Shared {
+		switch {
+		case s.Over(now):
+		case s.Public():
+			if w.Site.Apps.Public {
+				public = max(public, s.Level)
+			}
+		case s.User != 0 && int64(s.User) == p.User, s.Account != 0 && w.Tenancy.Role(id.User(p.User), s.Account, now) >= leastRole(s.Level):
+			own = max(own, s.Level)
+		}
+	}
+	return own, public
+}
+
+// leastRole is the role in an account with which its members have what is shared with it:
+// who only looks at the account only looks at that.
+func leastRole(level access.Share) access.Role {
+	if level == access.ShareFull {
+		return access.Member
+	}
+	return access.Viewer
+}
