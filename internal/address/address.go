@@ -191,7 +191,7 @@ func (s Site) ByHost(host string) (App, Place) {
 	if !ok {
 		return App{}, Elsewhere
 	}
-	if a, ok := parseLabel(label); ok {
+	if a, ok := ParseApp(label); ok {
 		return a, OfApp
 	}
 	return App{}, Nowhere
@@ -208,7 +208,8 @@ func BareHost(host string) string {
 
 var labelPattern = regexp.MustCompile(`\A([1-9][0-9]{0,17})(?:-([a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?))?\z`)
 
-func parseLabel(label string) (App, bool) {
+// ParseApp reads an application's label: 118, or 118-board.
+func ParseApp(label string) (App, bool) {
 	m := labelPattern.FindStringSubmatch(label)
 	if m == nil {
 		return App{}, false
@@ -227,13 +228,13 @@ func (s Site) ByPath(path string, named func(id.Job, string) bool) (a App, base 
 		return App{}, "", Elsewhere
 	}
 	number, rest, _ := strings.Cut(rest, "/")
-	a, ok = parseLabel(number)
+	a, ok = ParseApp(number)
 	if !ok || a.Name != "" {
 		return App{}, "", Nowhere
 	}
 	base = pathPrefix + number
 	name, _, _ := strings.Cut(rest, "/")
-	if inner, ok := parseLabel("1-" + name); ok && named(a.Job, inner.Name) {
+	if inner, ok := ParseApp("1-" + name); ok && named(a.Job, inner.Name) {
 		a.Name = inner.Name
 		base += "/" + name
 	}

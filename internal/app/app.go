@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/config"
+	"croft.dev/croft/internal/gateway"
 	"croft.dev/croft/internal/httpapi"
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/presence"
@@ -50,7 +52,10 @@ type server struct {
 	metrics *httpapi.Metrics
 	hubs    *registries
 
+	site     address.Site
+	tickets  *gateway.Tickets
 	presence *presence.Registry
+	web      *gateway.Server
 	started  time.Time
 }
 
@@ -129,14 +134,20 @@ func (s *server) run(ctx context.Context) error {
 	if err := settle(ctx, s.port, s.machine, s.Config, s.head.Instance); err != nil {
 		return err
 	}
-	if err := s.build(ctx); err != nil {
-		return err
-	}
 	// before the loops: a server that can't be reached changes nothing
 	at, err := s.listen()
 	if err != nil {
 		return err
 	}
+	if s.site, err = addressOf(s.Config, at.http); err == nil {
+		err = s.build(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, at.close())
+	}
+	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
+	wg.Go(func() { s.web.Run(webCtx) })
+	defer stopWeb()
 	loopCtx, stopLoops := context.WithCancel(ctx)
 	loopsDone := make(chan struct{})
 	go func() {
@@ -154,6 +165,7 @@ func (s *server) build(ctx context.Context) error {
 	if s.link, err = s.newLink(ctx); err != nil {
 		return err
 	}
+	s.tickets = gateway.NewTickets(s.site, s.clock.Nanos)
 	s.loops = s.newLoops()
 	login, err := loginOf(s.Config.Login)
 	if err != nil {
@@ -173,8 +185,12 @@ func (s *server) build(ctx context.Context) error {
 	}
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: lower(s.Config.Listen.Hosts), Login: login, Registries: s.hubs, SSH: s.gate, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
+	if err != nil {
+		return err
+	}
+	s.web, err = s.newGateway()
 	return err
 }
 

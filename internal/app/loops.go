@@ -81,7 +81,7 @@ func (s *server) newLoops() *loops {
 	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{
 		Port: s.port, Engine: s.link, Images: l.images, People: who, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
-		Subids: subidsOf(s.Config.Subids),
+		Subids: subidsOf(s.Config.Subids), Address: s.appAddress,
 		Site: run.Site{
 			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
 			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(), Socket: string(s.Config.Listen.Socket),

@@ -25,7 +25,7 @@ const stopPatience = 5 * time.Second
 // It stops the loops first: a server that was deposed must call no engine while it
 // still answers requests.
 func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, stopLoops func()) (err error) {
-	web := s.api.HTTP()
+	web := s.api.HTTP(s.web.Over(s.api.Handler()))
 	web.Handler = strict(web.Handler)
 	failed := make(chan error, len(at.web)+2)
 	serve := func(web *http.Server, ln net.Listener) {
@@ -61,6 +61,7 @@ func (s *server) serve(ctx context.Context, at listeners, seqErr <-chan error, s
 	stopLoops()
 	s.api.Close()
 	s.gate.Close()
+	s.web.Close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	if serr := web.Shutdown(grace); serr != nil {
@@ -94,16 +95,25 @@ type listeners struct {
 	ssh      net.Listener   // nil: off
 }
 
+// close lets go of them.
+func (at listeners) close() (err error) {
+	for _, ln := range at.web {
+		err = errors.Join(err, ln.Close())
+	}
+	if at.redirect != nil {
+		err = errors.Join(err, at.redirect.Close())
+	}
+	if at.ssh != nil {
+		err = errors.Join(err, at.ssh.Close())
+	}
+	return err
+}
+
 // listen opens the socket and what else is configured.
 func (s *server) listen() (at listeners, err error) {
 	defer func() {
 		if err != nil {
-			for _, ln := range at.web {
-				err = errors.Join(err, ln.Close())
-			}
-			if at.ssh != nil {
-				err = errors.Join(err, at.ssh.Close())
-			}
+			err = errors.Join(err, at.close())
 		}
 	}()
 	sock, err := s.socket()

@@ -31,7 +31,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages), UserWorkspaces: int64(c.Defaults.UserWorkspaces),
 		Zone:    zoneOf(c.TimeZone),
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
-		Weights: weightsOf(c.Priority),
+		Weights: weightsOf(c.Priority), Apps: appsOf(c),
 	}}
 	for _, p := range c.Idle {
 		cmd.Site.Idle = append(cmd.Site.Idle, idleOf(p))

@@ -138,13 +138,18 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "internal/sshkey", "presence", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "internal/sshkey", "address", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
 		name: "sshgate", packages: []string{"internal/sshgate"},
 		may: []string{"internal/query", "internal/sequencer", "internal/engine", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
+	},
+	{
+		name: "gateway", packages: []string{"internal/gateway"},
+		may: []string{"internal/sequencer", "internal/engine", "internal/seal", "address", "presence", "command", "domain", "leaves", "api/v1/codes"},
+		why: "a transport holds no rules and knows no other transport: whoever puts the server together says how people are known",
 	},
 	{
 		name: "cli", packages: []string{"internal/cli"}, may: []string{"wire", "version"},
@@ -210,7 +215,7 @@ var homes = []home{
 	{"github.com/tidwall/btree", []string{"internal/table"}, "the domain knows tables, not the tree beneath"},
 	{"github.com/danielgtaylor/huma/", []string{"internal/httpapi"}, "it writes the OpenAPI document"},
 	{"github.com/prometheus/", []string{"internal/httpapi"}, "metrics are read from snapshots by the transport"},
-	{"github.com/coder/websocket", []string{"api/v1", "internal/httpapi"}, "the two ends of a stream"},
+	{"github.com/coder/websocket", []string{"api/v1", "internal/httpapi", "test/bench/proxy"}, "the two ends of a stream"},
 	{"github.com/spf13/", []string{"internal/cli", "internal/app/daemon"}, "command lines"},
 	{"go.yaml.in/yaml/v3", []string{"internal/cli", "internal/config"}, "people write YAML in job files and the configuration; programs talk JSON"},
 	{"golang.org/x/crypto/argon2", []string{"internal/password"}, "only it makes hashes of passwords"},

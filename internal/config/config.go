@@ -141,6 +141,17 @@ type Apps struct {
 	// server is localhost. With none applications are reached by path, as in /w/118/; they
 	// then share one origin, in which one can act for the other's visitors.
 	Domain string `yaml:"domain" example:"apps.croft.example.org"`
+	// Whether a job's applications may be shared with others, too, where they are reached by
+	// path: a page of one can then do there whatever its visitor may in any other.
+	ShareByPath bool `yaml:"share_by_path"`
+	// Whether a job's owner may let anybody in, without a login.
+	Public bool `yaml:"public"`
+	// Requests and WebSockets that may be open at once to the applications of one job.
+	Connections int `yaml:"connections"`
+	// The same of one user, to all of them.
+	UserConnections int `yaml:"user_connections"`
+	// How long an application may take to begin its answer.
+	Patience Duration `yaml:"patience"`
 }
 
 // Network says what jobs may have of the machine's network.
@@ -434,6 +445,7 @@ func Default() Config {
 	return Config{
 		Data:     DefaultData,
 		Listen:   Listen{SocketMode: 0o666, HTTP: "127.0.0.1:7370", SSH: "127.0.0.1:2222"},
+		Apps:     Apps{Connections: 1024, UserConnections: 4096, Patience: 2 * minute},
 		Database: Database{},
 		Engine: Engine{
 			Kind:         EngineCRI,

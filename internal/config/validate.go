@@ -130,6 +130,11 @@ func (l Listen) checkHTTP(f *fault.Fields) {
 
 // checkAddress looks at what links are made of.
 func (c *Config) checkAddress(f *fault.Fields) {
+	between(f, "apps.connections", c.Apps.Connections, 1, 1_000_000)
+	between(f, "apps.user_connections", c.Apps.UserConnections, 1, 1_000_000)
+	if c.Apps.Patience < second || c.Apps.Patience > day {
+		f.Add("apps.patience", "must be from 1s to 1d")
+	}
 	public := c.PublicURL
 	if public == "" {
 		public = "http://localhost"

@@ -117,6 +117,10 @@ func attempts() map[string]attempt {
 		"prioritizeJob": {ofJob("/v1/jobs/%s/priority", v1.PriorityRequest{Clear: true}), runs},
 		"cloneJob":      {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
 		"jobLogs":       {ofJob("/v1/jobs/%s/logs", nil), readers},
+		// Whoever may is refused only because the job has no applications, or isn't shared.
+		"openJob":    {ofJob("/v1/jobs/%s/open", v1.OpenRequest{}), []string{"ada"}},
+		"shareJob":   {ofJob("/v1/jobs/%s/share", v1.ShareRequest{User: "ben"}), []string{"ada"}},
+		"unshareJob": {ofJob("/v1/jobs/%s/unshare", v1.UnshareRequest{User: "ben"}), []string{"ada", "mia", "olga", "root"}},
 		// Whoever may enter is refused only because the job isn't running.
 		"execJob":   {ofJob("/v1/jobs/%s/exec?arg=id", nil), []string{"ada"}},
 		"attachJob": {ofJob("/v1/jobs/%s/attach", nil), []string{"ada"}},

@@ -86,8 +86,7 @@ func (s *Server) byToken(r *http.Request) (tenancy.User, id.Token, error) {
 	secret, ok := bearer(header)
 	if ok && wellFormed(secret) {
 		w := s.Sequencer.World()
-		now := max(s.Now(), w.Now)
-		if t, found := w.Tenancy.TokenOfHash(hashToken(secret)); found && t.Usable(now) && (s.Login.Hasher != nil || !t.Session()) {
+		if t, found := w.Tenancy.TokenOfHash(hashToken(secret)); found && s.good(t, max(s.Now(), w.Now)) {
 			if user, found := w.Tenancy.Users.Get(t.User); found {
 				return user, t.ID, nil
 			}
@@ -97,6 +96,11 @@ func (s *Server) byToken(r *http.Request) (tenancy.User, id.Token, error) {
 		return tenancy.User{}, 0, fault.New(codes.TooMany, "too many wrong tokens: wait a moment")
 	}
 	return tenancy.User{}, 0, fault.New(codes.Unauthenticated, "this token isn't valid: it may have ended or been revoked")
+}
+
+// good reports whether a token or session is still worth something.
+func (s *Server) good(t tenancy.Token, now int64) bool {
+	return t.Usable(now) && (s.Login.Hasher != nil || !t.Session())
 }
 
 // bearer reads the header's token; the scheme is in any case (RFC 9110, 11.1).

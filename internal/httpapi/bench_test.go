@@ -148,7 +148,7 @@ func BenchmarkDurable(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			web := h.server.HTTP()
+			web := h.server.HTTP(nil)
 			go func() { _ = web.Serve(l) }() // ends with Close
 			defer web.Close()
 			c, err := v1.New(v1.Config{Server: "unix://" + path})
@@ -189,7 +189,7 @@ func BenchmarkList(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	web := s.HTTP()
+	web := s.HTTP(nil)
 	go func() { _ = web.Serve(l) }() // ends with Close
 	defer web.Close()
 	c, err := v1.New(v1.Config{Server: "unix://" + path})

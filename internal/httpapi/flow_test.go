@@ -319,7 +319,7 @@ func TestUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := s.HTTP()
+	web := s.HTTP(nil)
 	go func() { _ = web.Serve(l) }() // ends with Close
 	defer web.Close()
 	// The token is another's: on the socket it must not count.
@@ -369,7 +369,7 @@ func TestShutdownAnswersWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := s.HTTP()
+	web := s.HTTP(nil)
 	go func() { _ = web.Serve(l) }() // ends with Shutdown
 	h.web.URL = "http://" + l.Addr().String()
 	got := make(chan v1.Job)

@@ -138,7 +138,7 @@ func newHarness(t testing.TB) *harness {
 	}
 	h.server.recheck = 5 * time.Millisecond
 	h.web = httptest.NewUnstartedServer(h.server.Handler())
-	h.web.Config = h.server.HTTP()
+	h.web.Config = h.server.HTTP(nil)
 	h.web.Start()
 	t.Cleanup(func() { h.server.Close(); h.web.Close() })
 	h.furnish()

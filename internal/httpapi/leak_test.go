@@ -134,6 +134,8 @@ func probes() map[string]probe {
 		"job J":         {"GET", "/v1/jobs/NAME", nil}, "waiting for J": {"GET", "/v1/jobs/NAME?wait=ended&timeout=1ms", nil},
 		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil}, "usage J": {"GET", "/v1/jobs/NAME/usage", nil}, "keep J": {"POST", "/v1/jobs/NAME/keep", fixedBody(v1.KeepRequest{For: "1h"})},
 		"hold J": {"POST", "/v1/jobs/NAME/hold", nil}, "release J": {"POST", "/v1/jobs/NAME/release", nil},
+		"open J": {"POST", "/v1/jobs/NAME/open", fixedBody(v1.OpenRequest{})}, "share J": {"POST", "/v1/jobs/NAME/share", fixedBody(v1.ShareRequest{User: "zoe"})},
+		"unshare J": {"POST", "/v1/jobs/NAME/unshare", fixedBody(v1.UnshareRequest{User: "zoe"})},
 		"requeue J": {"POST", "/v1/jobs/NAME/requeue", fixedBody(v1.RequeueRequest{})},
 		"after J":   {"POST", "/v1/jobs", spec(func(s *v1.JobSpec, name string) { s.After = "afterany:" + name })},
 		"start J":   {"POST", "/v1/jobs/NAME/start", fixedBody(v1.StartRequest{})},

@@ -22,10 +22,21 @@ type peer struct {
 
 // HTTP returns an http.Server for listeners on unix sockets and on TCP alike. It
 // sets no bound on how long an answer may take: waits, logs and events go on, and
-// end when its Shutdown begins.
-func (s *Server) HTTP() *http.Server {
+// end when its Shutdown begins. What comes over TCP goes to web, if there is one, which
+// leaves to Handler what it doesn't know.
+func (s *Server) HTTP(web http.Handler) *http.Server {
+	handler := s.handler
+	if web != nil {
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, unix := r.Context().Value(peerKey{}).(peer); unix {
+				s.handler.ServeHTTP(w, r)
+				return
+			}
+			web.ServeHTTP(w, r)
+		})
+	}
 	out := &http.Server{
-		Handler:           s.handler,
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    64 << 10,

@@ -176,40 +176,47 @@ func hashError(err error) error {
 
 // login opens a session for who knows a user's password.
 func (c *call) login(in v1.LoginRequest) (v1.Session, error) {
-	if err := oneLine("name", in.Name); err != nil {
+	row, secret, err := c.openSession(in)
+	if err != nil {
 		return v1.Session{}, err
+	}
+	out := c.Reader.Session(c.p, row)
+	out.Secret = secret
+	return out, nil
+}
+
+func (c *call) openSession(in v1.LoginRequest) (row tenancy.Token, secret string, err error) {
+	if err := oneLine("name", in.Name); err != nil {
+		return row, "", err
 	}
 	known, err := c.check(in.User, in.Password)
 	if err != nil {
-		return v1.Session{}, err
+		return row, "", err
 	}
 	now := max(c.Now(), c.Sequencer.World().Now)
 	if why := known.user.Barred(now); why != "" {
-		return v1.Session{}, fault.New(codes.Denied, "user %s is %s: ask an admin", known.user.Name, why)
+		return row, "", fault.New(codes.Denied, "user %s is %s: ask an admin", known.user.Name, why)
 	}
-	secret, err := newToken(c.Random)
-	if err != nil {
-		return v1.Session{}, err
+	if secret, err = newToken(c.Random); err != nil {
+		return row, "", err
 	}
 	cmd := command.SessionOpen{
 		User: known.user.Name, Name: in.Name, Hash: hashToken(secret), Expires: now + int64(c.Login.Session), Idle: int64(c.Login.Idle), Verified: known.kept,
 	}
 	if known.weak {
 		if cmd.Renewed, err = c.Login.Hasher.Hash(c.r.Context(), in.Password); err != nil {
-			return v1.Session{}, hashError(err)
+			return row, "", hashError(err)
 		}
 	}
 	got, err := c.Sequencer.Do(c.r.Context(), sequencer.Actor{User: known.user.ID}, cmd, sequencer.Key{})
 	if err != nil {
-		return v1.Session{}, err
+		return row, "", err
 	}
 	row, ok := got.Result.(tenancy.Token)
 	if !ok {
-		return v1.Session{}, unexpected(got)
+		return row, "", unexpected(got)
 	}
-	out := c.Reader.Session(c.p, row)
-	out.Secret = secret
-	return out, nil
+	return row, secret, nil
 }
 
 func oneLine(field, text string) error {

@@ -29,7 +29,7 @@ func scopes() map[string][]string {
 		"submit": {"quote", "submitJob", "listJobs", "listImages", "listEvents", "streamEvents"},
 		"manage": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
-			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob",
+			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob", "unshareJob",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
 			"setFolder", "removeFolder",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
@@ -56,6 +56,8 @@ func combined() map[string][][]string {
 		"addStep":   {{}},                             // likewise
 		"saveImage": {{}},                             // likewise
 		"sshJob":    {{}},                             // likewise
+		"openJob":   {{}},                             // likewise
+		"shareJob":  {{}},                             // likewise
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
@@ -54,6 +56,12 @@ type Person struct {
 	Home string // host path
 }
 
+// Apps gives out addresses of applications at which somebody is known without a login.
+type Apps interface {
+	// URL is good once, until a time in ns. next is a path below the application's address.
+	URL(user id.User, token id.Token, app address.App, next string) (url string, until int64, err error)
+}
+
 // Check is something that must be well for the server to be ready.
 type Check struct {
 	Name string
@@ -82,6 +90,8 @@ type Deps struct {
 	Saving func(ref string) (engine.Progress, bool)
 	// Presence counts who is in a job, and has those told who are; nil: one of its own.
 	Presence *presence.Registry
+	// Apps leads to applications of jobs; nil: there is no way to any.
+	Apps Apps
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
 	// SSH lets people into jobs by SSH; nil: nobody.

@@ -119,7 +119,7 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 	a := engine.Allocation{
 		Attempt: r.attempt(j), Job: int64(j.ID), N: int(j.Attempt.N), Node: j.Attempt.Node,
 		Instance: r.cfg.Instance, Account: account.Name, SpecDigest: Digest(j.Spec),
-		Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
+		Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod, len(j.Spec.Apps) > 0), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
 	}
 	if a.Userns, err = r.cfg.Subids.userns(j.Spec.Pod, user); err != nil {
 		return a, err
@@ -134,8 +134,8 @@ func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (en
 	return a, nil
 }
 
-func podOf(p workload.Pod) engine.Pod {
-	out := engine.Pod{Hostname: p.Name, HostNetwork: p.HostNetwork, DNS: p.DNS, SharePID: p.SharePID}
+func podOf(p workload.Pod, apps bool) engine.Pod {
+	out := engine.Pod{Hostname: p.Name, HostNetwork: p.HostNetwork, DNS: p.DNS, SharePID: p.SharePID, Closed: apps}
 	for _, port := range p.Ports {
 		out.Ports = append(out.Ports, engine.Port(port))
 	}

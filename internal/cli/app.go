@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+func (a *app) appCmd() *cobra.Command {
+	return group("app", "Web applications in jobs", `  croft app open 118
+  croft app share 118 --with ben --view`,
+		a.appOpenCmd(), a.appShareCmd(), a.appUnshareCmd())
+}
+
+func (a *app) appOpenCmd() *cobra.Command {
+	var req v1.OpenRequest
+	cmd := &cobra.Command{
+		Use:   "open JOB",
+		Short: "Print an address of a job's web application that logs you in",
+		Long: `Print an address of a web application in a job. The browser that opens it first, in
+the next minutes, is known there as you, until it is logged out, and for 12 hours at
+most. Whoever has the address may do that: keep it to yourself.`,
+		Example: `  croft app open 118
+  croft app open 118 --app board
+  croft app open 118 --path /lab/tree/train.ipynb`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("live"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			got, err := c.Open(cmd.Context(), args[0], req)
+			if err != nil {
+				return err
+			}
+			return a.print(got, func(w io.Writer) { fmt.Fprintln(w, clean(got.URL)) })
+		},
+	}
+	cmd.Flags().StringVar(&req.App, "app", "", "which one, by its name; by default the first")
+	cmd.Flags().StringVar(&req.Path, "path", "", "a page of it; by default where it wants browsers first")
+	return cmd
+}
+
+func (a *app) appShareCmd() *cobra.Command {
+	var req v1.ShareRequest
+	var view, full bool
+	var until string
+	cmd := &cobra.Command{
+		Use:   "share JOB (--with USER | --account ACCOUNT | --public)",
+		Short: "Let others into a job's web applications",
+		Long: `Let others into the web applications of a job of yours: a user, the members of an
+account, or, where the site allows it, whoever comes. They log in as themselves and
+find the address on their first page. What is shared fully acts as you: in a
+notebook they can run whatever you can. With --view they may only look, by GET and
+HEAD and without WebSockets, which is enough for pages that don't change; most
+notebooks need more.`,
+		Example: `  croft app share 118 --with ben --view
+  croft app share 118 --with ben --until 17:00
+  croft app share 118 --account nlp`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("live"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if view {
+				req.Level = "view"
+			}
+			if until != "" {
+				at, err := a.parseWhen(until, endOfDay)
+				if err != nil {
+					return err
+				}
+				req.Until = &at
+			}
+			return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) { return c.Share(cmd.Context(), id, req) }, a.printShared)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.User, "with", "", "a user")
+	f.StringVar(&req.Account, "account", "", "the members of an account; to use it fully, those above viewer")
+	f.BoolVar(&req.Public, "public", false, "whoever comes, without a login")
+	f.BoolVar(&view, "view", false, "only to look")
+	f.BoolVar(&full, "full", false, "fully (default)")
+	f.StringVar(&until, "until", "", "until then; by default as long as the job")
+	cmd.MarkFlagsOneRequired("with", "account", "public")
+	cmd.MarkFlagsMutuallyExclusive("with", "account", "public")
+	cmd.MarkFlagsMutuallyExclusive("view", "full")
+	return cmd
+}
+
+func (a *app) appUnshareCmd() *cobra.Command {
+	var req v1.UnshareRequest
+	cmd := &cobra.Command{
+		Use:   "unshare JOB (--with USER | --account ACCOUNT | --public)",
+		Short: "Let others no longer into a job's web applications",
+		Long:  `Let others no longer into a job's web applications. What they have open ends at once.`,
+		Example: `  croft app unshare 118 --with ben
+  croft app unshare 118 --account nlp`,
+		Args:              needArgs(1, 1, "JOB"),
+		ValidArgsFunction: a.jobIDs("live"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) { return c.Unshare(cmd.Context(), id, req) }, a.printShared)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.User, "with", "", "the user")
+	f.StringVar(&req.Account, "account", "", "the account")
+	f.BoolVar(&req.Public, "public", false, "whoever comes")
+	cmd.MarkFlagsOneRequired("with", "account", "public")
+	cmd.MarkFlagsMutuallyExclusive("with", "account", "public")
+	return cmd
+}
+
+// printShared says whom a job's applications are shared with now.
+func (a *app) printShared(jobs []v1.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return a.print(v1.Page[v1.Job]{Items: jobs}, func(w io.Writer) {
+		for _, j := range jobs {
+			text := "with nobody"
+			if len(j.Shared) > 0 {
+				text = a.sharedWith(&j)
+			}
+			fmt.Fprintf(w, "%s is shared %s\n", clean(j.ID), clean(text))
+		}
+	})
+}
+
+// sharedWith is "with ben (view, until 17:00), account nlp (full)".
+func (a *app) sharedWith(j *v1.Job) string {
+	var parts []string
+	for _, s := range j.Shared {
+		name := s.User
+		switch {
+		case s.Account != "":
+			name = "account " + s.Account
+		case s.Public:
+			name = "everybody"
+		}
+		terms := s.Level
+		if s.Until != nil {
+			terms += ", until " + a.clockOr(s.Until, "")
+		}
+		parts = append(parts, name+" ("+terms+")")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "with " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/fault"
+)
+
+const (
+	// maxAnswerHeader bounds the headers of an application's answer, in bytes.
+	maxAnswerHeader = 256 << 10
+	// dialPatience is how long making a connection to an application may take.
+	dialPatience = 10 * time.Second
+	copyBuffer   = 32 << 10
+)
+
+// visitKey is where a request's visit stands in its context: the one way that
+// httputil.ReverseProxy has to hand it on.
+type visitKey struct{}
+
+func visitOf(ctx context.Context) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v
+}
+
+// newProxy returns what carries requests. Connections to applications are kept and used
+// again, each for one port of one attempt, which is the host of its URL.
+func (s *Server) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Transport: &http.Transport{
+			DialContext:            s.dial,
+			DisableCompression:     true,
+			MaxIdleConns:           4096,
+			MaxIdleConnsPerHost:    128,
+			IdleConnTimeout:        90 * time.Second,
+			ResponseHeaderTimeout:  s.Limits.Header,
+			ExpectContinueTimeout:  time.Second,
+			MaxResponseHeaderBytes: maxAnswerHeader,
+		},
+		Rewrite:        s.rewrite,
+		ModifyResponse: s.answer,
+		ErrorHandler:   s.failed,
+		BufferPool:     new(buffers),
+		ErrorLog:       slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// buffers are for bodies on their way.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if buf, ok := b.pool.Get().(*[copyBuffer]byte); ok {
+		return buf[:]
+	}
+	return new([copyBuffer]byte)[:]
+}
+
+func (b *buffers) Put(buf []byte) {
+	if len(buf) == copyBuffer {
+		b.pool.Put((*[copyBuffer]byte)(buf))
+	}
+}
+
+// target is a port of a step as the host of a URL.
+func target(v *visit) string {
+	return net.JoinHostPort(v.step.String(), strconv.Itoa(int(v.app.Port)))
+}
+
+// dial connects to what target names.
+func (s *Server) dial(ctx context.Context, _, to string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(to)
+	if err != nil {
+		return nil, err
+	}
+	attempt, number, _ := strings.Cut(host, ".")
+	n, err1 := strconv.Atoi(number)
+	p, err2 := strconv.ParseUint(port, 10, 16)
+	if err1 != nil || err2 != nil {
+		return nil, errors.New("gateway: " + to + " isn't a step's port")
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	return s.Engine.Dial(ctx, engine.StepID{Attempt: engine.AttemptID(attempt), N: n}, uint16(p))
+}
+
+// forward hands a request on, and the answer back.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *visit) {
+	s.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+}
+
+// rewrite makes the request that the application gets.
+func (s *Server) rewrite(p *httputil.ProxyRequest) {
+	v, out := visitOf(p.In.Context()), p.Out
+	out.URL.Scheme, out.URL.Host, out.URL.User = "http", target(v), nil
+	out.URL.RawQuery = p.In.URL.RawQuery // as it came, well written or not
+	if v.base != "" && v.app.Strip {
+		stripBase(out.URL, v.base)
+	}
+	out.Host = p.In.Host
+	s.requestHeaders(p.In, out.Header, v)
+}
+
+// stripBase takes the application's own path off; the rest is kept as it was written.
+func stripBase(u *url.URL, base string) {
+	raw := strings.TrimPrefix(u.EscapedPath(), base)
+	if plain, err := url.PathUnescape(raw); err == nil {
+		u.Path, u.RawPath = plain, raw
+	}
+}
+
+// answer looks at what the application answers, before anything of it is sent on.
+func (s *Server) answer(r *http.Response) error {
+	s.answerHeaders(r.Header, r.Request.Host, visitOf(r.Request.Context()))
+	return nil
+}
+
+// failed says why there is no answer.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	v := visitOf(r.Context())
+	var not *engine.DialError
+	var gone *engine.NotFoundError
+	var slow interface{ Timeout() bool }
+	var kept *fault.Error
+	switch {
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // nobody is there any more, or may no longer be
+	case errors.As(err, &not):
+		s.unready(w, r, v, not)
+		return
+	case errors.As(err, &gone):
+		err = fault.New(codes.Unavailable, "job %s is ending", v.job.Name())
+	case engine.IsUnavailable(err):
+		err = fault.New(codes.Unavailable, "the container runtime can't be reached right now: try again")
+	case errors.As(err, &kept):
+	case errors.As(err, &slow) && slow.Timeout():
+		s.page(w, r, http.StatusGatewayTimeout, problem{code: codes.Unavailable, title: "The application doesn't answer",
+			text: "Application " + v.app.Name + " of job " + v.job.Name() + " took the request and didn't answer within " + s.Limits.Header.String() + ". It may hang: its log says more."})
+		return
+	case strings.Contains(err.Error(), "server response headers exceeded"):
+		s.broken(w, r, v, "its answer's headers are larger than 256 KiB")
+		return
+	default:
+		s.Logger.Debug("an application didn't answer", "job", int64(v.job.ID), "app", v.app.Name, "error", err)
+		s.broken(w, r, v, "the connection to it was cut off, or what it answered isn't HTTP")
+		return
+	}
+	s.refuse(w, r, err)
+}
+
+// broken says that an application's answer can't be used.
+func (s *Server) broken(w http.ResponseWriter, r *http.Request, v *visit, why string) {
+	s.page(w, r, http.StatusBadGateway, problem{code: codes.Unavailable, title: "The application's answer can't be used",
+		text: "Application " + v.app.Name + " of job " + v.job.Name() + " was asked, but " + why + "."})
+}
