@@ -17,6 +17,7 @@ import (
 
 type settings struct {
 	bin, runtime, images string
+	chp                  string
 	pending              int
 	span                 time.Duration // of each measurement of a rate
 	runs                 int           // of each command
@@ -29,14 +30,15 @@ func main() {
 	flag.StringVar(&s.bin, "bin", "bin", "directory of croft and croftd")
 	flag.StringVar(&s.runtime, "runtime", ".tools/runtime", "directory of the container runtime, with crictl")
 	flag.StringVar(&s.images, "images", ".tools/images", "directory of the test images")
+	flag.StringVar(&s.chp, "chp", ".tools/configurable-http-proxy", "directory of configurable-http-proxy")
 	flag.IntVar(&s.pending, "pending", 100_000, "jobs that wait while admissions are measured")
 	flag.DurationVar(&s.span, "span", 10*time.Second, "how long each rate is measured")
 	flag.IntVar(&s.runs, "runs", 15, "how often each command is run")
-	flag.StringVar(&s.only, "only", "", "start, run, steps, admission, slurm or cluster")
+	flag.StringVar(&s.only, "only", "", "start, run, steps, gateway, admission, slurm or cluster")
 	flag.StringVar(&s.nodes, "nodes", "", "node list of an openb trace for cluster; without it, a cluster of that size is made up")
 	flag.StringVar(&s.pods, "pods", "", "pod list of an openb trace for cluster")
 	flag.Parse()
-	for _, dir := range []*string{&s.bin, &s.runtime, &s.images} {
+	for _, dir := range []*string{&s.bin, &s.runtime, &s.images, &s.chp} {
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
@@ -50,7 +52,7 @@ func main() {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, settings) error
-	}{{"start", start}, {"run", run}, {"steps", steps}, {"admission", admission}, {"slurm", slurm}, {"cluster", cluster}} {
+	}{{"start", start}, {"run", run}, {"steps", steps}, {"gateway", gateway}, {"admission", admission}, {"slurm", slurm}, {"cluster", cluster}} {
 		if s.only != "" && s.only != part.name {
 			continue
 		}

@@ -1,0 +1,108 @@
+// Command proxy is what gateways are measured with: a small web server, "serve ADDR", and a
+// client that echoes over WebSockets, "echo URL CONNECTIONS SECONDS [HEADER VALUE]…", and prints
+// echoes a second and the 99th percentile in microseconds.
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "proxy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 2 && args[0] == "serve" {
+		return http.ListenAndServe(args[1], server())
+	}
+	if len(args) < 4 || args[0] != "echo" || len(args)%2 != 0 {
+		return fmt.Errorf("serve ADDR, or echo URL CONNECTIONS SECONDS [HEADER VALUE]…")
+	}
+	n, err1 := strconv.Atoi(args[2])
+	seconds, err2 := strconv.Atoi(args[3])
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("%q and %q must be numbers", args[2], args[3])
+	}
+	header := http.Header{}
+	for i := 4; i < len(args); i += 2 {
+		header.Set(args[i], args[i+1])
+	}
+	return echo(args[1], n, time.Duration(seconds)*time.Second, header)
+}
+
+// server answers with a kilobyte, and at /ws with what it is sent.
+func server() http.Handler {
+	body := bytes.Repeat([]byte("x"), 1024)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ws", func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+		if err != nil {
+			return
+		}
+		defer c.CloseNow() //nolint:errcheck // a client that went away
+		for {
+			kind, b, err := c.Read(r.Context())
+			if err != nil || c.Write(r.Context(), kind, b) != nil {
+				return
+			}
+		}
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(body) // a client that went away
+	})
+	return mux
+}
+
+// echo sends a message on each of n connections, and the next one when it is back.
+func echo(url string, n int, span time.Duration, header http.Header) error {
+	ctx, cancel := context.WithTimeout(context.Background(), span+time.Minute)
+	defer cancel()
+	conns := make([]*websocket.Conn, n)
+	for i := range conns {
+		var err error
+		if conns[i], _, err = websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header, Host: header.Get("Host")}); err != nil {
+			return err
+		}
+	}
+	message := bytes.Repeat([]byte("m"), 64)
+	took := make([][]time.Duration, n)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i, c := range conns {
+		all.Go(func() {
+			for time.Since(begin) < span {
+				at := time.Now()
+				if c.Write(ctx, websocket.MessageText, message) != nil {
+					return
+				}
+				if _, _, err := c.Read(ctx); err != nil {
+					return
+				}
+				took[i] = append(took[i], time.Since(at))
+			}
+		})
+	}
+	all.Wait()
+	total := time.Since(begin)
+	flat := slices.Concat(took...)
+	if len(flat) == 0 {
+		return fmt.Errorf("nothing came back")
+	}
+	slices.Sort(flat)
+	fmt.Println(int64(float64(len(flat))/total.Seconds()), flat[(len(flat)-1)*99/100].Microseconds())
+	return nil
+}
