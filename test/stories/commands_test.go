@@ -35,6 +35,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 //	exit N CMD…              a command that must end with exit code N
 //	eventually PATTERN CMD…  a command again and again until its output matches
 //	terminal N FILE CMD…     a command on a terminal, worked with as FILE says; see there
+//	browse NAME PATTERN URL  a browser opens a page again and again until it matches; see there
 //	server start|stop|kill   the server
 //	runtime kill             the container runtime's process
 //	vanish JOB               removes the container of a job behind Croft's back
@@ -49,7 +50,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 func commands(s *site.Site) map[string]command {
 	return map[string]command{
 		"croft": program("croft"), "croftd": program("croftd"), "as": program("as"),
-		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch, "terminal": terminal,
+		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch, "terminal": terminal, "browse": browse,
 		"server": serverCommand(s), "runtime": runtimeCommand(s), "vanish": vanish(s),
 		"newerdb": newerDB(s),
 	}

@@ -115,6 +115,7 @@ func params(s *site.Site, hub, dir string) testscript.Params {
 				"ADA_HOME="+s.Home("ada"), "BEN_HOME="+s.Home("ben"), "TZ=UTC",
 				"HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
 			)
+			e.Values[browsersKey{}] = browsers{}
 			return nil
 		},
 	}
