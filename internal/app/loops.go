@@ -98,7 +98,7 @@ func (s *server) newLoops() *loops {
 	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
 	asks := idle.Prober{Dial: s.link.Dial, Instance: s.head.Instance, Base: s.basePath}
 	l.idle = idle.New(idle.Config{
-		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
+		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
 	return l
 }

@@ -27,6 +27,8 @@ type Config struct {
 	// Connections counts who is connected to a job, by kind: how many are open, and when
 	// the last one was, in ns. nil: there are none.
 	Connections func(job id.Job, kind idle.Signal) (open, last int64)
+	// Forget lets go of what is known of the connections of jobs that don't stay; nil: nothing is.
+	Forget func(stays func(id.Job) bool)
 	// Activities is what the web programs of a job say of themselves, see Prober; nil: nothing.
 	Activities func(ctx context.Context, j *workload.Job) []idle.Activity
 	// Tell writes a line to the terminals that are open in a job; nil: there are none.
@@ -91,6 +93,9 @@ func (l *Loop) Once(ctx context.Context) {
 		k := &look{job: j, attempt: a, policy: w.IdlePolicy(j), count: countOf(j, before.Count)}
 		k.readings = l.read(w, j, k.policy, now)
 		looks = append(looks, k)
+	}
+	if l.cfg.Forget != nil {
+		l.cfg.Forget(func(k id.Job) bool { _, runs := w.Workload.Active.Get(k); return runs })
 	}
 	l.ask(ctx, looks, now)
 	seen := make(map[id.Attempt]idle.Verdict)

@@ -223,6 +223,18 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
+// What is known of connections goes with the job.
+func TestConnectionsAreForgotten(t *testing.T) {
+	watched(t, func(s *site) {
+		var kept, gone bool
+		s.cfg.Forget = func(stays func(id.Job) bool) { kept, gone = stays(s.job), !stays(s.job+1) }
+		s.restart()
+		if s.pass(minute); !kept || !gone {
+			t.Errorf("kept of one that runs: %v; forgotten of another: %v", kept, gone)
+		}
+	})
+}
+
 // What can't be noted is tried again.
 func TestFailuresAreTriedAgain(t *testing.T) {
 	watched(t, func(s *site) {
