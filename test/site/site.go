@@ -123,7 +123,8 @@ func (s *Site) yaml() string {
 	if s.cfg.Sim {
 		text += "engine: {kind: sim, node_name: gpu1, host: {programs: true}}\n"
 	} else {
-		text += fmt.Sprintf("engine: {runtime_dir: %s, node_name: gpu1, reserve: {mem: 1G}, host: {programs: true}, bridge: %s, cgroup_parent: croft-%s}\n",
+		// Images that tests brought are kept however full the machine is.
+		text += fmt.Sprintf("engine: {runtime_dir: %s, node_name: gpu1, reserve: {mem: 1G}, host: {programs: true}, image_high: 99, image_low: 98, bridge: %s, cgroup_parent: croft-%s}\n",
 			s.source.runtime, s.Bridge(), s.cfg.Name)
 	}
 	return text + "devices: {simulated: {count: 4, model: sim}, memory: {sim: 16G}}\n" + s.cfg.Extra
