@@ -78,9 +78,9 @@ func TestNamesAreApart(t *testing.T) {
 func open(t *testing.T) *site.Site {
 	t.Helper()
 	s, err := site.Open(t.Context(), site.Config{
-		Name: "stories", Users: []string{"ada", "ben", "cyn", "eve"}, Images: []string{"tiny.tar", "train.tar"},
+		Name: "stories", Users: []string{"ada", "ben", "cyn", "eve"}, Images: []string{"tiny.tar", "train.tar", "jupyter.tar"},
 		Extra: "qos: [{name: normal, grace: 2s}]\ndefaults: {cpu: 0.1, mem: 64M, time: 10m, user_images: 80M}\n" +
-			"idle: [{accounts: [dozing], after: 20s, notice: 10s, cpu: 0.05}, {accounts: [musing], mode: dry-run, after: 20s, notice: 10s, cpu: 0.05}]\n",
+			"idle: [{accounts: [dozing], after: 20s, notice: 10s, cpu: 0.05}, {accounts: [cells], after: 20s, notice: 10s, cpu: 1}, {accounts: [musing], mode: dry-run, after: 20s, notice: 10s, cpu: 0.05}]\n",
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
