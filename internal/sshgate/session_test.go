@@ -129,6 +129,11 @@ func TestTerminal(t *testing.T) {
 			}
 		}
 	}
+	h.present.Tell(1, "stops soon")
+	told := make([]byte, len("\r\nstops soon\r\n"))
+	if _, err := io.ReadFull(out, told); err != nil || string(told) != "\r\nstops soon\r\n" {
+		t.Errorf("told %q, %v", told, err)
+	}
 	if got := h.engine.last().Command; !strings.Contains(got[2], `export TERM="${`) || !strings.Contains(strings.Join(got[4:], " "), "xterm-256color") {
 		t.Errorf("asked for %q", got)
 	}
