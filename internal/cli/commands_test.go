@@ -258,6 +258,7 @@ func TestCommands(t *testing.T) {
 		"quote-unknown-start": {args: "quote train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Admitted: true, Account: "nlp", Billing: "showback", Price: quote.Price, Window: v1.Window{Kind: "unknown", Position: 11}}}},
 		"submit":              {args: "submit --gpu 2 --model A100-80GB -e SEED=1 -e HOME -v data:/data:ro -v /scratch -w /w --signal USR1@120 --grace 1m --requeue node,preempt --priority -5 --pull always --qos high -n train -p gpu train:1"},
 		"submit-json":         {args: "submit -o json train:1"},
+		"submit-data":         {args: "submit --data train:1"},
 		"submit-file":         {args: "submit -f - --gpu 2", stdin: "image: train:1\ngpu: 1\ncpu: 0.50\ncommand: [python, train.py]\nmounts:\n- {source: /data, read_only: true}\n"},
 		"submit-file-unknown": {args: "submit -f -", stdin: "image: train:1\n\ngpus: 1\n"},
 		"submit-refused":      {args: "submit --gpu 8 train:1", with: map[string]any{"POST /v1/jobs": refusal}},

@@ -103,6 +103,7 @@ func (f *specFlags) read(a *app, cmd *cobra.Command, args []string) (v1.JobSpec,
 		}
 	}
 	f.override(cmd, &spec)
+	spec.Data = otherwise(f.Data, spec.Data)
 	if err := readStreams(&spec.Stdin, &spec.TTY, f.Stdin, f.TTY, spec.Time); err != nil {
 		return spec, err
 	}
