@@ -145,6 +145,9 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, at.close())
 	}
+	if at.ssh != nil {
+		s.gate.At(at.ssh.Addr())
+	}
 	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() { s.web.Run(webCtx) })
 	defer stopWeb()

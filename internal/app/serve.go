@@ -141,7 +141,6 @@ func (s *server) listen() (at listeners, err error) {
 		if at.ssh, err = listenTCP("listen.ssh", s.Config.Listen.SSH); err != nil {
 			return at, err
 		}
-		s.gate.At(at.ssh.Addr())
 	}
 	if s.Config.Listen.Redirect != "" {
 		at.redirect, err = listenTCP("listen.redirect", s.Config.Listen.Redirect)
