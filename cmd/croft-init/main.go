@@ -7,6 +7,8 @@
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
 //	croft-init --sftp                  serve files on standard input and output
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
+//	croft-init --terminals             start the keeper of a step's terminals; see package keep
+//	croft-init --keep-terminals        be that
 //
 // There it runs as the job's user, without capabilities, so that nothing here is
 // trusted. It does as little as it can before the command starts.
@@ -25,6 +27,7 @@ import (
 	"syscall"
 	"time"
 
+	"croft.dev/croft/internal/engine/cri/keep"
 	"croft.dev/croft/internal/engine/cri/record"
 	"croft.dev/croft/internal/engine/cri/shim"
 	"croft.dev/croft/internal/sftp"
@@ -43,6 +46,11 @@ func main() {
 	case args[0] == record.SFTP && len(args) == 1:
 		fitEnvironment()
 		end(sftp.Serve(os.Stdin, os.Stdout))
+	case args[0] == keep.AsLauncher:
+		fitEnvironment()
+		end(keep.Launch())
+	case args[0] == keep.AsKeeper:
+		end(keep.Keep(record.Dir))
 	case args[0] == shim.AsLauncher && len(args) == 2:
 		end(shim.Launch(shim.Files(args[1])))
 	case args[0] == shim.AsShim && len(args) == 2:

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -237,6 +238,14 @@ func (l *link) Listen(ctx context.Context, step engine.StepID, port uint16) (net
 		return nil, err
 	}
 	return e.Listen(ctx, step, port)
+}
+
+func (l *link) Terminals(ctx context.Context, step engine.StepID, start bool) (io.ReadWriteCloser, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	return e.Terminals(ctx, step, start)
 }
 
 func (l *link) Volumes(ctx context.Context, uid int64) ([]engine.Volume, error) {

@@ -48,6 +48,10 @@ var layers = []layer{
 		why: "commands are what transports and loops ask for; whoever reads or stores needs to know none",
 	},
 	{
+		name: "terminal", packages: []string{"internal/terminal"},
+		why: "it is said between the server and what runs in a job, and knows neither",
+	},
+	{
 		name: "clock", packages: []string{"internal/clock"},
 		why: "it is time alone; the domain is told the time and doesn't ask",
 	},
@@ -56,15 +60,15 @@ var layers = []layer{
 		why: "an engine is told what to do in plain data: it knows no job, no account and no rule, so it can't apply one",
 	},
 	{
-		name: "cri", packages: []string{"internal/engine/cri/..."}, may: []string{"engine", "internal/engine/cri/..."},
+		name: "cri", packages: []string{"internal/engine/cri/..."}, may: []string{"engine", "terminal", "internal/engine/cri/..."},
 		why: "an engine is told what to do in plain data: it knows no job, no account and no rule, so it can't apply one",
 	},
 	{
-		name: "sim", packages: []string{"internal/engine/sim"}, may: []string{"engine", "clock"},
+		name: "sim", packages: []string{"internal/engine/sim"}, may: []string{"engine", "clock", "terminal"},
 		why: "engines don't know each other; this one needs a clock as well",
 	},
 	{
-		name: "conformance", packages: []string{"internal/engine/conformance"}, may: []string{"engine"},
+		name: "conformance", packages: []string{"internal/engine/conformance"}, may: []string{"engine", "terminal"},
 		why: "it tests what engine.Engine promises, of any implementation",
 	},
 	{
@@ -138,7 +142,7 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/password", "internal/roster", "internal/sshkey", "address", "presence", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/terminal", "internal/password", "internal/roster", "internal/sshkey", "address", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
@@ -177,7 +181,7 @@ var layers = []layer{
 		why: "a main package only hands over to a package that tests can run",
 	},
 	{
-		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/engine/cri/record", "internal/engine/cri/shim", "internal/sftp"},
+		name: "croft-init", packages: []string{"cmd/croft-init"}, may: []string{"internal/engine/cri/keep", "internal/engine/cri/record", "internal/engine/cri/shim", "internal/sftp"},
 		why: "it runs inside of every container, and beside every program on the machine: the less it is, the better",
 	},
 	{
@@ -350,7 +354,8 @@ var linked = []struct {
 		binary: "cmd/croft-init",
 		ban:    []string{"net", "net/http", "github.com/", "k8s.io/", "testing"},
 		only: []string{
-			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/logfile/rotation", "internal/engine/cri/record", "internal/engine/cri/shim", "internal/sftp",
+			"internal/engine", "internal/engine/cri/cgroup", "internal/engine/cri/keep", "internal/engine/cri/logfile/rotation", "internal/engine/cri/record",
+			"internal/engine/cri/shim", "internal/sftp", "internal/terminal",
 		},
 		why: "it is the first process of every container, and beside every program on the machine, for as long as the job runs",
 	},

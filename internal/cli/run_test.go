@@ -52,6 +52,10 @@ type stage struct {
 	asked  []string
 
 	submitted string
+
+	terminals []string  // what was asked of them
+	back      time.Time // when a server that is away is back
+	gone      bool      // the terminal has ended unseen
 }
 
 func newStage() *stage {
@@ -104,6 +108,8 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, 200, s.job)
 	case strings.HasSuffix(r.URL.Path, "/attach"):
 		s.serveAttach(w, r)
+	case strings.Contains(r.URL.Path, "/terminals"):
+		s.serveTerminal(w, r)
 	case strings.HasSuffix(r.URL.Path, "/steps/1"):
 		s.serveStep(w)
 	case strings.HasSuffix(r.URL.Path, "/logs"):

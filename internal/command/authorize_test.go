@@ -144,6 +144,11 @@ var may = map[string]struct {
 		func(s *sim) world.Command { s.giveApps(); return command.AppEnter{Job: 1} },
 		[]string{"ada", "viewer", "manager", "owner", "system"}, codes.NotFound, nil, // who is a member of the account that it is shared with
 	},
+	"job.terminal": {
+		func(s *sim) world.Command { s.runStep(); return command.JobTerminal{Job: 1, Step: 1, Name: "main"} },
+		[]string{"ada", "system"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied, "root": codes.Denied},
+	},
 	"step.add": {
 		func(s *sim) world.Command { s.runStep(); return command.StepAdd{Job: 1} },
 		[]string{"ada", "system"}, codes.NotFound,

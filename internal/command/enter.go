@@ -102,6 +102,36 @@ func (c JobSSH) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 	return enter(w, at, c.Job, c.Step, text)
 }
 
+// JobTerminal notes that somebody joins a terminal beside what a job runs, or ends it.
+type JobTerminal struct {
+	Job  id.Job
+	Step int32
+	Name string
+	View bool `json:",omitempty"` // he only looks
+	End  bool `json:",omitempty"`
+}
+
+// Kind is job.terminal.
+func (JobTerminal) Kind() string { return "job.terminal" }
+
+// Decide lets the caller in, or not.
+func (c JobTerminal) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	if !terminalName.MatchString(c.Name) {
+		return world.Outcome{}, fault.Invalid("name", "no terminal can be called that")
+	}
+	text := "terminal " + c.Name
+	switch {
+	case c.View:
+		text += ", to look"
+	case c.End:
+		text += " ended"
+	}
+	return enter(w, at, c.Job, c.Step, text)
+}
+
+// terminalName is what a terminal can be called.
+var terminalName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // enter lets the caller into a step that runs. It changes nothing but the log.
 func enter(w *world.World, at world.Context, k id.Job, n int32, text string) (world.Outcome, error) {
 	j, err := entered(w, at, k)

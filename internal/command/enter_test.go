@@ -53,6 +53,9 @@ func TestEntering(t *testing.T) {
 		"one that isn't shown":  {command.JobExec{Job: k, Step: 1, Words: 1}, "exec …"},
 		"attached":              {command.JobAttach{Job: k, Step: 1}, "attached"},
 		"attached to its input": {command.JobAttach{Job: k, Step: 1, Input: true}, "attached with input"},
+		"a terminal":            {command.JobTerminal{Job: k, Step: 1, Name: "main"}, "terminal main"},
+		"only looking at one":   {command.JobTerminal{Job: k, Step: 1, Name: "a.b", View: true}, "terminal a.b, to look"},
+		"one is ended":          {command.JobTerminal{Job: k, Step: 1, Name: "main", End: true}, "terminal main ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := tt.cmd.Decide(s.w, world.Context{Now: s.now, Principal: ada})
@@ -71,6 +74,9 @@ func TestEntering(t *testing.T) {
 		if _, err := s.do(ada, cmd); fault.Of(err) != codes.Conflict {
 			t.Errorf("%s: %v, want a conflict", name, err)
 		}
+	}
+	if _, err := s.do(ada, command.JobTerminal{Job: k, Step: 1, Name: "../main"}); fault.Of(err) != codes.Invalid {
+		t.Errorf("a terminal that can't be called that: %v, want invalid", err)
 	}
 	s.beginStep(t, k, n)
 	out, err := command.JobExec{Job: k, Step: n, Program: "ps", Words: 1}.Decide(s.w, world.Context{Now: s.now, Principal: ada})

@@ -103,6 +103,14 @@ type Engine interface {
 	// *NotFoundError as that of Dial, or a *ListenError.
 	Listen(ctx context.Context, step StepID, port uint16) (net.Listener, error)
 
+	// Terminals connects with what keeps the terminals of a step that runs; what is said
+	// there is package terminal's. It runs as the step does and beside its program, and
+	// outlives whoever is connected, the server too, but not the step. With start it is
+	// started where there is none; else there is a *NoTerminalsError then. A *NotFoundError
+	// says that the step isn't there or has ended, an *AttachError that it can't have any.
+	// The keeper is the user's: what it says is to be bounded and not trusted.
+	Terminals(ctx context.Context, step StepID, start bool) (io.ReadWriteCloser, error)
+
 	// Volumes returns the named volumes of the user with a uid, by name.
 	Volumes(ctx context.Context, uid int64) ([]Volume, error)
 	// RemoveVolume deletes a volume with all that is in it. The error is a

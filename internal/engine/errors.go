@@ -91,6 +91,11 @@ const FirstPort = 1024
 // NothingListens is what a DialError says of a program that isn't up yet, or not there.
 const NothingListens = "nothing listens there"
 
+// NoTerminalsError means that nothing keeps terminals of the step.
+type NoTerminalsError struct{ Step StepID }
+
+func (e *NoTerminalsError) Error() string { return "no terminals: " + e.Step.String() }
+
 // NoVolumeError means that the user has no volume of that name.
 type NoVolumeError struct{ Name string }
 

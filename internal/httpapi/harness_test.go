@@ -23,6 +23,7 @@ import (
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/password"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/store"
@@ -47,10 +48,11 @@ type harness struct {
 }
 
 type fakeEngine struct {
-	removed []string
-	logs    func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
-	exec    func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
-	join    func(ctx context.Context, a engine.StepID, req engine.AttachRequest) error
+	removed   []string
+	logs      func(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error
+	exec      func(ctx context.Context, a engine.StepID, req engine.ExecRequest) (int, error)
+	terminals func(ctx context.Context, a engine.StepID, start bool) (io.ReadWriteCloser, error)
+	join      func(ctx context.Context, a engine.StepID, req engine.AttachRequest) error
 }
 
 func (e *fakeEngine) Logs(ctx context.Context, a engine.StepID, o engine.LogOptions, w engine.LogWriter) error {
@@ -63,6 +65,10 @@ func (e *fakeEngine) Exec(ctx context.Context, a engine.StepID, req engine.ExecR
 
 func (e *fakeEngine) Attach(ctx context.Context, a engine.StepID, req engine.AttachRequest) error {
 	return e.join(ctx, a, req)
+}
+
+func (e *fakeEngine) Terminals(ctx context.Context, a engine.StepID, start bool) (io.ReadWriteCloser, error) {
+	return e.terminals(ctx, a, start)
 }
 
 // Volumes has one of ada's, who is 1001, that is in use, and any number that aren't.
@@ -131,7 +137,7 @@ func newHarness(t testing.TB) *harness {
 	h.server, err = New(Deps{
 		Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load,
 		Login:      Login{Hasher: hasher, Session: 7 * 24 * time.Hour, Idle: 24 * time.Hour, Forwarded: true},
-		Registries: fakeRegistries{}, SSH: fakeSSH{h},
+		Registries: fakeRegistries{}, Presence: presence.New(h.now.Load), SSH: fakeSSH{h},
 	})
 	if err != nil {
 		t.Fatal(err)

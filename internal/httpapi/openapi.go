@@ -56,7 +56,7 @@ func document() (openapi, error) {
 
 func describeOperation(reg huma.Registry, op operation, problem *huma.Schema) *huma.Operation {
 	out := &huma.Operation{
-		OperationID: op.name, Method: op.method, Path: op.path, Summary: op.summary,
+		OperationID: op.name, Method: op.method, Path: op.path, Summary: op.summary, Description: op.about,
 		Responses: map[string]*huma.Response{
 			"default": {Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}}},
 		},

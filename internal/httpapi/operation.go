@@ -26,6 +26,7 @@ type operation struct {
 	method  string
 	path    string
 	summary string
+	about   string // more of it than fits there
 	action  access.Action
 	params  []param
 	body    reflect.Type // nil: none

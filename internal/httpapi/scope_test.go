@@ -50,14 +50,17 @@ func scopes() map[string][]string {
 // ways.
 func combined() map[string][][]string {
 	return map[string][][]string{
-		"cloneJob":  {{"read", "manage"}, {"submit"}}, // of another's job
-		"execJob":   {{}},                             // of another's job: never
-		"attachJob": {{}},                             // likewise
-		"addStep":   {{}},                             // likewise
-		"saveImage": {{}},                             // likewise
-		"sshJob":    {{}},                             // likewise
-		"openJob":   {{}},                             // likewise
-		"shareJob":  {{}},                             // likewise
+		"cloneJob":      {{"read", "manage"}, {"submit"}}, // of another's job
+		"execJob":       {{}},                             // of another's job: never
+		"attachJob":     {{}},                             // likewise
+		"listTerminals": {{}},                             // likewise
+		"joinTerminal":  {{}},                             // likewise
+		"endTerminal":   {{}},                             // likewise
+		"addStep":       {{}},                             // likewise
+		"saveImage":     {{}},                             // likewise
+		"sshJob":        {{}},                             // likewise
+		"openJob":       {{}},                             // likewise
+		"shareJob":      {{}},                             // likewise
 	}
 }
 

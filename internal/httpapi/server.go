@@ -38,6 +38,7 @@ type Engine interface {
 	Logs(ctx context.Context, step engine.StepID, opts engine.LogOptions, w engine.LogWriter) error
 	Exec(ctx context.Context, step engine.StepID, req engine.ExecRequest) (exitCode int, err error)
 	Attach(ctx context.Context, step engine.StepID, req engine.AttachRequest) error
+	Terminals(ctx context.Context, step engine.StepID, start bool) (io.ReadWriteCloser, error)
 	Volumes(ctx context.Context, uid int64) ([]engine.Volume, error)
 	RemoveVolume(ctx context.Context, uid int64, name string) error
 }

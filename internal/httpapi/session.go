@@ -47,14 +47,7 @@ type ends struct {
 // enter lets the owner of a running job in, over a WebSocket. Nobody gets in unseen: it
 // is in the log before it begins.
 func (c *call) enter(e entry) error {
-	j, err := c.Reader.Find(c.r.Context(), c.p, c.path("id"), access.JobEnter)
-	if err != nil {
-		return err
-	}
-	if j.State != workload.Running {
-		return fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
-	}
-	step, err := c.stepToEnter(j)
+	j, step, err := c.running()
 	if err != nil {
 		return err
 	}
@@ -70,8 +63,7 @@ func (c *call) enter(e entry) error {
 		return err
 	}
 	defer stop()
-	actor := sequencer.Actor{User: id.User(c.p.User), Token: c.token()}
-	if _, err := c.Sequencer.Do(ctx, actor, e.note(j.ID, int32(step.N)), sequencer.Key{}); err != nil {
+	if err := c.noteEntry(ctx, e.note(j.ID, int32(step.N))); err != nil {
 		return err
 	}
 	conn, err := websocket.Accept(c.w, c.r, nil)
@@ -94,6 +86,25 @@ func (s *session) tell(ctx context.Context) func(string) {
 	return func(line string) {
 		_, _ = s.writer(ctx, v1.ExecStdout).Write([]byte("\r\n" + line + "\r\n")) // it may have gone
 	}
+}
+
+// running is the job that is entered, and the step.
+func (c *call) running() (*workload.Job, engine.StepID, error) {
+	j, err := c.Reader.Find(c.r.Context(), c.p, c.path("id"), access.JobEnter)
+	if err != nil {
+		return nil, engine.StepID{}, err
+	}
+	if j.State != workload.Running {
+		return nil, engine.StepID{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
+	}
+	step, err := c.stepToEnter(j)
+	return j, step, err
+}
+
+// noteEntry writes into the log that the caller enters. Without that nobody does.
+func (c *call) noteEntry(ctx context.Context, cmd world.Command) error {
+	_, err := c.Sequencer.Do(ctx, sequencer.Actor{User: id.User(c.p.User), Token: c.token()}, cmd, sequencer.Key{})
+	return err
 }
 
 func (c *call) terminalSize() (engine.Size, error) {

@@ -50,7 +50,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 func commands(s *site.Site) map[string]command {
 	return map[string]command{
 		"croft": program("croft"), "croftd": program("croftd"), "as": program("as"),
-		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch, "terminal": terminal, "browse": browse,
+		"exit": exit, "eventually": eventually, "keep": keep, "jsonget": jsonGet, "json": jsonMatch, "terminal": terminal(serverCommand(s)), "browse": browse,
 		"server": serverCommand(s), "runtime": runtimeCommand(s), "vanish": vanish(s),
 		"newerdb": newerDB(s),
 	}

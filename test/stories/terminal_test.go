@@ -18,8 +18,16 @@ import (
 
 // terminal runs a command on a terminal of its own and works with it as a file says,
 // line by line: "type TEXT" types it, with Go's escapes, "await TEXT" waits for it to be
-// seen after what was seen before, "resize COLS ROWS" resizes the terminal.
-func terminal(ts *testscript.TestScript, neg bool, args []string) {
+// seen after what was seen before, "resize COLS ROWS" resizes the terminal, "each TEXT FROM
+// TO" checks that TEXT was seen exactly once with each number in the place of %d. "server
+// WHAT" and "exec CMD…" are the script's own commands, meanwhile.
+func terminal(server command) command {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		onTerminal(ts, server, neg, args)
+	}
+}
+
+func onTerminal(ts *testscript.TestScript, server command, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 2, "terminal EXITCODE FILE CMD…")
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -42,7 +50,17 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	go s.follow(master)
 	defer func() { ts.Logf("[terminal]\n%s", s.text()) }()
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
-		if err := s.act(master, strings.TrimSpace(line)); err != nil {
+		line = strings.TrimSpace(line)
+		if what, ok := strings.CutPrefix(line, "server "); ok {
+			server(ts, false, []string{what})
+			continue
+		}
+		if what, ok := strings.CutPrefix(line, "exec "); ok {
+			words := strings.Fields(os.Expand(what, ts.Getenv))
+			ts.Check(ts.Exec(words[0], words[1:]...))
+			continue
+		}
+		if err := s.act(master, line); err != nil {
 			_ = cmd.Process.Kill()
 			ts.Fatalf("%v", err)
 		}
@@ -106,7 +124,26 @@ func (s *screen) act(f *os.File, line string) error {
 		}
 		return ioctl(f, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 	}
+	if verb == "each" {
+		return s.each(text)
+	}
 	return fmt.Errorf("%q: neither type nor await nor resize", line)
+}
+
+func (s *screen) each(args string) error {
+	var form string
+	var from, to int
+	if _, err := fmt.Sscan(args, &form, &from, &to); err != nil {
+		return err
+	}
+	all := s.text()
+	for i := from; i <= to; i++ {
+		text := strings.ReplaceAll(form, "%d", strconv.Itoa(i))
+		if n := strings.Count(all, text); n != 1 {
+			return fmt.Errorf("%q was seen %d times", text, n)
+		}
+	}
+	return nil
 }
 
 func (s *screen) await(text string) error {

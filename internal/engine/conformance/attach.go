@@ -69,8 +69,8 @@ func (w *world) with(command []string, change func(*engine.Container)) engine.St
 	return a.Attempt.Primary()
 }
 
-func terminal(c *engine.Container) { c.TTY = true }
-func awaited(c *engine.Container)  { c.AwaitAttach = true }
+func withTTY(c *engine.Container) { c.TTY = true }
+func awaited(c *engine.Container) { c.AwaitAttach = true }
 
 // attached is an Attach that goes on.
 type attached struct {
@@ -312,7 +312,7 @@ func attachStep(w *world) {
 }
 
 func attachTerminal(w *world) {
-	id := w.with(w.Commands.Copy, terminal)
+	id := w.with(w.Commands.Copy, withTTY)
 	first := w.attach(id, true)
 	first.type_("one\n")
 	w.awaitText(&first.screen, "one")
@@ -336,7 +336,7 @@ func attachTerminal(w *world) {
 }
 
 func attachResize(w *world) {
-	id := w.with(w.Commands.Sizes, terminal)
+	id := w.with(w.Commands.Sizes, withTTY)
 	a := w.attach(id, true)
 	for i, size := range []engine.Size{{Cols: 80, Rows: 24}, {Cols: 132, Rows: 50}, {Cols: 1000, Rows: 200}} {
 		a.sizes <- size
@@ -371,7 +371,7 @@ func attachAwaited(w *world) {
 }
 
 func attachAwaitedTerminal(w *world) {
-	id := w.with(w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "first"}}, 3), func(c *engine.Container) { terminal(c); awaited(c) })
+	id := w.with(w.Commands.Print([]Line{{Stream: engine.Stdout, Text: "first"}}, 3), func(c *engine.Container) { withTTY(c); awaited(c) })
 	w.wantSilent(id)
 	a := w.attach(id, true)
 	a.sizes <- engine.Size{Cols: 80, Rows: 24}

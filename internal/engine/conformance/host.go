@@ -45,7 +45,7 @@ func hostRefused(w *world) {
 	for _, change := range []func(*engine.Container){
 		func(c *engine.Container) { c.Command = nil },
 		func(c *engine.Container) { c.Stdin = true },
-		terminal,
+		withTTY,
 	} {
 		a := w.allocation(w.Commands.Sleep)
 		a.Container = w.onHost(a.Container)

@@ -113,6 +113,8 @@ type Engine struct {
 	volumes sync.Mutex  // held while one is given to an attempt or taken away
 	noIDMap atomic.Bool // the runtime has said that images can't be shown with other ids
 
+	keepers attemptLocks // of terminals, by step: one is started at a time
+
 	mu     sync.Mutex
 	known  map[string]times       // by container id: what never changes once seen
 	images map[string]imageConfig // by image id

@@ -39,11 +39,16 @@ func (e *Engine) Exec(ctx context.Context, id engine.StepID, req engine.ExecRequ
 	if c == nil || c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return 0, &engine.NotFoundError{Attempt: id.Attempt}
 	}
+	req.Command = execCommand(req)
+	return e.execIn(ctx, c.GetId(), req)
+}
+
+// execIn runs what it is told in a container.
+func (e *Engine) execIn(ctx context.Context, container string, req engine.ExecRequest) (int, error) {
 	r, err := ask(ctx, e.rt, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return e.rt.runtime.Exec(ctx, &runtimeapi.ExecRequest{
-			ContainerId: c.GetId(),
-			Cmd:         execCommand(req),
-			Tty:         req.TTY, Stdin: req.Stdin != nil, Stdout: true, Stderr: !req.TTY,
+			ContainerId: container, Cmd: req.Command,
+			Tty: req.TTY, Stdin: req.Stdin != nil, Stdout: true, Stderr: !req.TTY,
 		})
 	})
 	if err != nil {

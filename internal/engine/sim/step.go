@@ -32,6 +32,8 @@ type step struct {
 	size   engine.Size
 	timer  *clock.Timer
 
+	terminals *terminals // nil: none were asked for
+
 	log     []logEntry
 	changed chan struct{} // closed when the log grows, the step ends or contact is lost
 }
@@ -177,6 +179,7 @@ func (f *Fleet) end(a *step, at time.Time, code int) {
 	a.phase = engine.PhaseExited
 	a.finished = at
 	a.exit = code
+	a.terminals.end()
 	a.notify()
 	f.publish(a)
 }
