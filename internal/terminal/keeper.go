@@ -138,9 +138,10 @@ func (k *Keeper) join(conn io.ReadWriteCloser, ask Hello) {
 		h.receive(j)
 		h.leave(j)
 	}()
-	_ = h.send(j) // it ends when he doesn't listen any more, or there is no more to hear
-	conn.Close()
-	<-received
+	if h.send(j) == nil { // there is no more to hear
+		conn.Close()
+	}
+	<-received // also from one who doesn't listen any more: what he has typed before counts
 }
 
 // find is the terminal to join; it is made if there is none and no certain one is meant.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -125,6 +126,29 @@ func TestAllOfTheOutput(t *testing.T) {
 	out, code := shown(t, conn, "")
 	if code != 3 || !strings.HasSuffix(out, "\r\n4999\r\n5000\r\n") {
 		t.Errorf("exit code %d, the end is %q", code, out[max(0, len(out)-40):])
+	}
+}
+
+// TestTypedBeforeLeaving: what was typed counts, however quickly one has gone.
+func TestTypedBeforeLeaving(t *testing.T) {
+	t.Setenv("SHELL", "/bin/sh")
+	dir := keeping(t)
+	for i := range 20 {
+		ask := hello(fmt.Sprint("t", i))
+		conn := dialed(t, dir, ask)
+		kind, data, err := terminal.ReadOne(conn)
+		var j terminal.Joined
+		if err != nil || kind != terminal.JoinedAs || json.Unmarshal(data, &j) != nil {
+			t.Fatalf("%d %q, %v", kind, data, err)
+		}
+		typed(t, conn, "echo one")
+		typed(t, conn, "; echo two")
+		typed(t, conn, "; exit 3\r")
+		conn.Close()
+		ask.ID = j.ID
+		if out, code := shown(t, dialed(t, dir, ask), ""); code != 3 {
+			t.Errorf("exit code %d after %q", code, out)
+		}
 	}
 }
 
