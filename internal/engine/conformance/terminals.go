@@ -170,7 +170,8 @@ func terminalGoesOn(w *world) {
 	hello := joining("main")
 	hello.ID, hello.After = first.first.ID, first.at
 	second := w.askTerminals(w.Reconnect(w.T), id, hello)
-	w.awaitShown(second, "\n30000\r\n")
+	w.typeIn(second, "echo la''st\r") // the first may have had the rest
+	w.awaitShown(second, "last\r\n")
 	second.with(func() {
 		if second.first.Seq-second.first.Lost != first.at || second.first.ID != hello.ID {
 			w.Errorf("joined %+v after %d", second.first, first.at)
