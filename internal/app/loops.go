@@ -22,6 +22,7 @@ import (
 	"croft.dev/croft/internal/loop/meter"
 	"croft.dev/croft/internal/loop/period"
 	"croft.dev/croft/internal/loop/plan"
+	"croft.dev/croft/internal/loop/ready"
 	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/loop/save"
@@ -64,6 +65,7 @@ type loops struct {
 	period    period.Loop
 	reserve   reserve.Loop
 	usage     usageloop.Loop
+	ready     ready.Loop
 	saver     *save.Loop
 	idle      *idle.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
@@ -100,6 +102,7 @@ func (s *server) newLoops() *loops {
 	l.idle = idle.New(idle.Config{
 		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
+	l.ready = ready.Loop{Port: s.port, Engine: s.link, Instance: s.head.Instance, Base: s.basePath, Log: s.Log}
 	return l
 }
 
@@ -132,7 +135,7 @@ func (l *loops) run(ctx context.Context) {
 	}
 	cancel()
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}
