@@ -186,9 +186,13 @@ func (s *server) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	templates, err := templatesOf(s.Config)
+	if err != nil {
+		return err
+	}
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
 	if err != nil {
 		return err

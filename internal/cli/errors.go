@@ -121,6 +121,9 @@ func (a *app) printRefusal(p *v1.Problem) {
 	}
 	a.printReasons(a.env.Stderr, a.paint(styleBad, head)+": ", len([]rune(head))+2, p.Reasons, p.Error())
 	a.printRemedy(a.env.Stderr, p.ID, p.Remedy)
+	if p.Remedy != nil && p.Remedy.Flags != "" && p.ID != "" && !strings.HasPrefix(p.ID, "R-") {
+		fmt.Fprintf(a.env.Stderr, "try:  croft workspace start %s %s\n", clean(p.ID), clean(p.Remedy.Flags))
+	}
 }
 
 // printRemedy prints what would be admitted, and the command for it where the

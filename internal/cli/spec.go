@@ -66,21 +66,27 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	a.completeFlag(cmd, "reservation", a.reservationNames)
 }
 
-// register registers all flags. After the image everything belongs to the job.
-func (f *specFlags) register(a *app, cmd *cobra.Command) {
-	f.amounts(a, cmd)
+// containers registers the flags for what a container has besides its amounts.
+func (f *specFlags) containers(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "environment `K=V`, or K for its value here (repeatable)")
 	fs.StringArrayVarP(&f.mounts, "mount", "v", nil, "folder or volume `SRC[:DST][:ro]` (repeatable)")
-	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
-	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringArrayVar(&f.tmpfs, "tmpfs", nil, "empty folder in the job's memory, `PATH[:SIZE]` (repeatable)")
+	fs.StringArrayVar(&f.apps, "app", nil, "web program in the job, `[NAME=]PORT[/PATH]`, such as 6006 (repeatable)")
 	fs.Var((*onOff)(&f.Data), "data", "the folders of the account: croft folder ls")
 	fs.Lookup("data").NoOptDefVal = "on"
+}
+
+// register registers all flags. After the image everything belongs to the job.
+func (f *specFlags) register(a *app, cmd *cobra.Command) {
+	f.amounts(a, cmd)
+	f.containers(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
+	fs.BoolVar(&f.TTY, "tty", false, "give the program a terminal, and so an input")
 	fs.StringVar(&f.pod.Name, "hostname", "", "host name in the containers")
 	fs.StringVar(&f.pod.Network, "network", "", "network: default, or host for the machine's own")
 	fs.StringArrayVar(&f.pod.Ports, "publish", nil, "port of the machine that leads into the job, `HOST[:CONTAINER]` (repeatable)")
-	fs.StringArrayVar(&f.apps, "app", nil, "web program in the job, `[NAME=]PORT[/PATH]`, such as 6006 (repeatable)")
 	fs.StringArrayVar(&f.pod.DNS, "dns", nil, "address of a name server, before the site's (repeatable)")
 	fs.StringVar(&f.pod.PID, "pid", "", "processes that each container sees: private, or shared")
 	a.completeFlag(cmd, "pid", fixed("private", "shared"))

@@ -52,6 +52,9 @@ type Config struct {
 	QoS []QoS `yaml:"qos"`
 	// What a job gets that doesn't say.
 	Defaults Defaults `yaml:"defaults"`
+	// Kinds of workspaces that users start by name. One with the name of a built-in one
+	// (jupyter, code, shell) changes that: what it leaves out stays as it is.
+	Templates []Template `yaml:"templates"`
 	// Folders of the host that jobs may mount, with all below them. "~" is the home
 	// of the job's user. What the user may not read stays unreadable.
 	Mounts []string `yaml:"mounts"`
@@ -348,6 +351,54 @@ type QoS struct {
 	Grace Duration `yaml:"grace"`
 	// Longest such time that a job may ask for. Left out, the site's max_grace.
 	MaxGrace Duration `yaml:"max_grace" example:"5m"`
+}
+
+// Template is a kind of workspace that users start by its name.
+type Template struct {
+	// Name that users give.
+	Name string `yaml:"name"`
+	// What it is, in a line.
+	About string `yaml:"about" example:"JupyterLab with the lab's libraries"`
+	// Image that it runs.
+	Image string `yaml:"image" example:"registry.example.org/lab/jupyter:1"`
+	// Program in place of the image's own. It listens on the ports of its apps, best on
+	// 127.0.0.1 and without a login: Croft asks who comes. It is told CROFT_APP_PORT,
+	// CROFT_BASE_URL and CROFT_URL.
+	Command []string `yaml:"command" example:"sh, -c, 'exec lab --port $CROFT_APP_PORT'"`
+	// Variables of its environment.
+	Env map[string]string `yaml:"env" example:"LANG: C.UTF-8"`
+	// It runs no program of its own, and is there for terminals.
+	Pause bool `yaml:"pause"`
+	// Its web programs; the first one's address is the workspace's.
+	Apps []TemplateApp `yaml:"apps"`
+	// Cores.
+	CPU Cores `yaml:"cpu"`
+	// Memory.
+	Mem Bytes `yaml:"mem"`
+	// Accelerators, or a part of one such as 0.5; left out, none.
+	GPU string `yaml:"gpu" example:"1"`
+	// Time limit of each run.
+	Time Duration `yaml:"time"`
+	// Don't mount the user's home.
+	NoHome bool `yaml:"no_home"`
+	// Leave it out of what is offered: a built-in one that isn't for this site.
+	Hidden bool `yaml:"hidden"`
+}
+
+// TemplateApp is a web program of a template.
+type TemplateApp struct {
+	// Small letters, digits and dashes; left out, web.
+	Name string `yaml:"name"`
+	// TCP port that it listens on.
+	Port int `yaml:"port"`
+	// Where a browser is sent first; left out, /.
+	Path string `yaml:"path" example:"/lab"`
+	// Path that answers below 500 once it is ready; left out, that it takes connections
+	// will do.
+	Health string `yaml:"health" example:"/api"`
+	// By path, it is passed the whole of it, as a program has to be that is told
+	// CROFT_BASE_URL.
+	KeepPrefix bool `yaml:"keep_prefix"`
 }
 
 // Defaults is what a job gets that doesn't say.

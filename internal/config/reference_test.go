@@ -156,9 +156,17 @@ func (d fieldDocs) markdown() string {
 // inner is the structure of a section or of a list's element.
 func inner(v reflect.Value) (reflect.Value, bool) {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
-		return v.Index(0), true
+		return first(v), true
 	}
 	return v, v.Kind() == reflect.Struct
+}
+
+// first is a list's first element, or what one is that has none by default.
+func first(list reflect.Value) reflect.Value {
+	if list.Len() == 0 {
+		return reflect.New(list.Type().Elem()).Elem()
+	}
+	return list.Index(0)
 }
 
 func (d fieldDocs) table(b *strings.Builder, v reflect.Value, top bool) {
@@ -170,9 +178,9 @@ func (d fieldDocs) rows(b *strings.Builder, v reflect.Value, prefix string, top 
 	for i := range v.NumField() {
 		f, fv := v.Type().Field(i), v.Field(i)
 		key := join(prefix, keyOf(f))
-		if _, ok := inner(fv); ok {
+		if section, ok := inner(fv); ok {
 			if !top {
-				d.rows(b, fv, key, false)
+				d.rows(b, section, key, false)
 			}
 			continue
 		}
@@ -220,11 +228,18 @@ func (d fieldDocs) section(b *strings.Builder, v reflect.Value, indent string) {
 		_, nested := inner(fv)
 		switch {
 		case nested && fv.Kind() == reflect.Slice:
-			fmt.Fprintf(b, "%s%s:\n", indent, keyOf(f))
-			var item strings.Builder
-			d.section(&item, fv.Index(0), indent+"    ")
-			first := keyOf(fv.Index(0).Type().Field(0)) + ":"
-			b.WriteString(strings.Replace(item.String(), indent+"    "+first, indent+"  - "+first, 1))
+			var list, item strings.Builder
+			fmt.Fprintf(&list, "%s%s:\n", indent, keyOf(f))
+			d.section(&item, first(fv), indent+"    ")
+			head := keyOf(first(fv).Type().Field(0)) + ":"
+			list.WriteString(strings.Replace(item.String(), indent+"    "+head, indent+"  - "+head, 1))
+			if fv.Len() > 0 {
+				b.WriteString(list.String())
+				break
+			}
+			for line := range strings.Lines(list.String()) {
+				b.WriteString(indent + "# " + strings.TrimPrefix(line, indent))
+			}
 		case nested:
 			fmt.Fprintf(b, "%s%s:\n", indent, keyOf(f))
 			d.section(b, fv, indent+"  ")

@@ -37,6 +37,7 @@ func (c *Config) check() fault.Fields {
 	checkPartitions(c.Partitions, &f)
 	checkQoS(c.QoS, c.MaxGrace, &f)
 	c.Defaults.check(&f)
+	checkTemplates(c.Templates, &f)
 	checkMounts(c.Mounts, &f)
 	checkIdle(c.Idle, &f)
 	if a, err := netip.ParseAddr(c.Network.Publish); err != nil || !a.Is4() {
@@ -492,3 +493,21 @@ func webURL(f *fault.Fields, at, s string) {
 		f.Add(at, "must be a URL that begins with http:// or https://")
 	}
 }
+
+// checkTemplates checks what users call templates. What a workspace may be is checked where
+// that is known.
+func checkTemplates(all []Template, f *fault.Fields) {
+	seen := map[string]bool{}
+	for i, t := range all {
+		at := element("templates", i)
+		switch {
+		case !templateName.MatchString(t.Name):
+			f.Add(at+".name", "%q must be small letters, digits and dashes within, not digits alone", t.Name)
+		case seen[t.Name]:
+			f.Add(at+".name", "%s is there twice", t.Name)
+		}
+		seen[t.Name] = true
+	}
+}
+
+var templateName = regexp.MustCompile(`^[a-z0-9-]*[a-z][a-z0-9-]*$`)

@@ -98,13 +98,14 @@ func attempts() map[string]attempt {
 	when := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	later := when.AddDate(0, 1, 0) // when no maintenance is
 	return map[string]attempt{
-		"quote":     {fixed("/v1/quotes", example()), submitters},
-		"submitJob": {fixed("/v1/jobs", example()), submitters},
-		"listJobs":  {fixed("/v1/jobs?user=*", nil), all},
-		"getJob":    {ofJob("/v1/jobs/%s", nil), readers},
-		"whyJob":    {ofJob("/v1/jobs/%s/why", nil), readers},
-		"jobUsage":  {ofJob("/v1/jobs/%s/usage", nil), readers},
-		"stopJob":   {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
+		"quote":         {fixed("/v1/quotes", example()), submitters},
+		"submitJob":     {fixed("/v1/jobs", example()), submitters},
+		"listTemplates": {fixed("/v1/templates", nil), all},
+		"listJobs":      {fixed("/v1/jobs?user=*", nil), all},
+		"getJob":        {ofJob("/v1/jobs/%s", nil), readers},
+		"whyJob":        {ofJob("/v1/jobs/%s/why", nil), readers},
+		"jobUsage":      {ofJob("/v1/jobs/%s/usage", nil), readers},
+		"stopJob":       {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
 		// Whoever may start it is refused only because it is no workspace.
 		"startJob": {ofJob("/v1/jobs/%s/start", v1.StartRequest{}), []string{"ada", "mia", "olga", "root"}},
 		"holdJob":  {ofJob("/v1/jobs/%s/hold", nil), []string{"ada", "mia", "olga", "root"}},

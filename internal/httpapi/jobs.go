@@ -24,7 +24,7 @@ import (
 )
 
 func (c *call) quote(in v1.JobSpec) (v1.Quote, error) {
-	spec, err := workload.Parse(in, c.Reader.Defaults())
+	spec, err := c.spec(in)
 	if err != nil {
 		return v1.Quote{}, err
 	}
@@ -51,7 +51,7 @@ func (c *call) home(user string, spec workload.Spec) (string, error) {
 func (c *call) submit(in v1.JobSpec) (v1.Job, error) { return c.submitSpec(in, "") }
 
 func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
-	spec, err := workload.Parse(in, c.Reader.Defaults())
+	spec, err := c.spec(in)
 	if err != nil {
 		return v1.Job{}, err
 	}

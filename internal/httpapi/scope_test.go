@@ -19,7 +19,7 @@ func scopes() map[string][]string {
 	out := map[string][]string{}
 	for scope, ops := range map[string][]string{
 		"any": {
-			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "login", "logout", "sshGate",
+			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "listTemplates", "login", "logout", "sshGate",
 		},
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "listTokens", "createToken", "revokeToken"},
 		"read": {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/engine"
@@ -93,6 +94,8 @@ type Deps struct {
 	Presence *presence.Registry
 	// Apps leads to applications of jobs; nil: there is no way to any.
 	Apps Apps
+	// Templates of workspaces, which users start by name.
+	Templates []v1.Template
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
 	// SSH lets people into jobs by SSH; nil: nobody.

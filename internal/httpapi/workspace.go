@@ -3,6 +3,8 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
@@ -11,6 +13,32 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/workload"
 )
+
+func (c *call) templates() (v1.Page[v1.Template], error) { return page(c.Templates, nil) }
+
+// spec reads a request for a job, with the caller's home on the machine in place of ~ in
+// what is to be mounted.
+func (c *call) spec(in v1.JobSpec) (workload.Spec, error) {
+	below := func(m v1.Mount) bool {
+		return (m.Type == "" || m.Type == "bind") && (m.Source == workload.Home || strings.HasPrefix(m.Source, workload.Home+"/"))
+	}
+	if slices.ContainsFunc(in.Mounts, below) {
+		who, known, err := c.person(c.p.Name)
+		if err != nil {
+			return workload.Spec{}, err
+		}
+		if !known || who.Home == "" {
+			return workload.Spec{}, fault.Invalid("mounts", "%s has no home on this machine: leave ~ out (croft: --no-home)", c.p.Name)
+		}
+		in.Mounts = slices.Clone(in.Mounts)
+		for i, m := range in.Mounts {
+			if below(m) {
+				in.Mounts[i].Source = who.Home + strings.TrimPrefix(m.Source, workload.Home)
+			}
+		}
+	}
+	return workload.Parse(in, c.Reader.Defaults())
+}
 
 // start starts a stopped workspace, with changes to how it runs or as it was.
 func (c *call) start(in v1.StartRequest) (v1.Job, error) {

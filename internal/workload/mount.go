@@ -29,6 +29,10 @@ const (
 	MountVolume MountType = "volume" // a folder of the user's, by its name
 )
 
+// Home is what the source of a mount begins with that is below its user's home on the
+// machine: ~ or ~/FOLDER. It is looked up before a request is read.
+const Home = "~"
+
 // leastTmpfs is a page: less is none.
 const leastTmpfs = 4 << 10
 

@@ -1,0 +1,405 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
+)
+
+func (a *app) workspaceCmd() *cobra.Command {
+	cmd := group("workspace", "Workspaces: stopped, started, until they are deleted", `  croft workspace new jupyter --gpu 1
+  croft workspace ls
+  croft workspace stop jupyter`,
+		a.workspaceNewCmd("new TEMPLATE", "Start a workspace of a template", "", `  croft workspace new jupyter --gpu 1 -t 4h
+  croft workspace new board --name runs`),
+		a.workspaceLsCmd(), a.workspaceStartCmd(), a.workspaceStopCmd(), a.workspaceRmCmd(), a.templatesCmd())
+	cmd.Aliases = []string{"ws"}
+	return cmd
+}
+
+func (a *app) notebookCmd() *cobra.Command {
+	return a.workspaceNewCmd("notebook", "Start a notebook, or go on with it", "jupyter", `  croft notebook --gpu 1
+  croft notebook --name vision --image lab/jupyter:2 --mem 64G`)
+}
+
+func (a *app) codeCmd() *cobra.Command {
+	return a.workspaceNewCmd("code", "Start VS Code in the browser, or go on with it", "code", `  croft code
+  croft code --gpu 1 -t 4h`)
+}
+
+func (a *app) shellCmd() *cobra.Command {
+	return a.workspaceNewCmd("shell", "Start a shell on the machine's devices, or go on with it", "shell", `  croft shell --gpu 1
+  croft shell --image train:1`)
+}
+
+// workspaceOptions are the flags of the commands that start workspaces.
+type workspaceOptions struct {
+	specFlags
+	image          string
+	noHome, detach bool
+}
+
+const workspaceLong = `One that you have by that name is gone on with: what runs is shown again, what is
+stopped is started. Else it is made of the template, with the flags' changes. Your
+home is mounted. It waits for its turn like any job; when it answers, its number
+goes to standard output.
+
+It stops at its time limit at the latest. Files in your home stay, and so does its
+address; it is yours until croft workspace rm.`
+
+// workspaceNewCmd starts a workspace of a template; "": which says the first argument.
+func (a *app) workspaceNewCmd(use, short, template, example string) *cobra.Command {
+	var o workspaceOptions
+	least := 1
+	if template != "" {
+		least = 0
+	}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: strings.ToUpper(short[:1]) + short[1:] + ".\n\n" + workspaceLong, Example: example,
+		Args: needArgs(least, least, "template"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := template
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return a.workspaceUp(cmd, name, &o)
+		},
+	}
+	if template == "" {
+		cmd.ValidArgsFunction = a.templateNames
+	}
+	o.amounts(a, cmd)
+	o.containers(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&o.image, "image", "", "another `IMAGE` than the template's")
+	fs.BoolVar(&o.noHome, "no-home", false, "don't mount your home")
+	fs.BoolVarP(&o.detach, "detach", "d", false, "don't wait until it is ready")
+	for _, none := range []string{"array", "after", "deadline"} {
+		_ = fs.MarkHidden(none) // a workspace has none, as the server says
+	}
+	return cmd
+}
+
+// workspaceUp makes, starts or finds a workspace, and waits until it is ready.
+func (a *app) workspaceUp(cmd *cobra.Command, template string, o *workspaceOptions) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	name := otherwise(o.Name, template)
+	job, err := a.workspaceOf(cmd.Context(), c, name)
+	switch {
+	case err != nil:
+		return err
+	case job != nil:
+		changes, err := o.changes(a, cmd)
+		if err != nil {
+			return err
+		}
+		delete(changes, "name")
+		if o.image != "" {
+			changes["image"] = o.image
+		}
+		job, err = a.workspaceAgain(cmd.Context(), c, job, changes)
+		if err != nil {
+			return err
+		}
+	default:
+		if job, err = a.workspaceMake(cmd, c, template, o); err != nil {
+			return err
+		}
+	}
+	return a.workspaceReady(cmd.Context(), c, job, o.detach)
+}
+
+// workspaceOf is the caller's workspace of a name; nil if there is none.
+func (a *app) workspaceOf(ctx context.Context, c *v1.Client, name string) (*v1.Job, error) {
+	job, err := c.Job(ctx, name)
+	var p *v1.Problem
+	switch {
+	case errors.As(err, &p) && codes.Code(p.Code) == codes.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case job.Spec.Kind != v1.KindWorkspace:
+		return nil, usage("%s isn't a workspace's name; give another with --name", name)
+	}
+	return job, nil
+}
+
+// workspaceMake submits a workspace of a template.
+func (a *app) workspaceMake(cmd *cobra.Command, c *v1.Client, template string, o *workspaceOptions) (*v1.Job, error) {
+	all, err := v1.Collect(c.Templates(cmd.Context()))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(t v1.Template) bool { return t.Name == template })
+	if i < 0 {
+		var names []string
+		for _, t := range all {
+			names = append(names, t.Name)
+		}
+		return nil, usage("no such template: %s (there are: %s)", template, strings.Join(names, ", "))
+	}
+	spec := all[i].Spec
+	o.override(cmd, &spec)
+	spec.Image = otherwise(o.image, spec.Image)
+	if o.noHome {
+		spec.Mounts = slices.DeleteFunc(slices.Clone(spec.Mounts), func(m v1.Mount) bool { return m.Source == "~" })
+	}
+	home := slices.Clone(spec.Mounts) // ~ is the machine's to resolve
+	spec.Mounts = nil
+	if err := a.readTimes(&spec); err != nil {
+		return nil, err
+	}
+	if err := o.readParts(a, &spec); err != nil {
+		return nil, err
+	}
+	spec.Mounts = append(home, spec.Mounts...)
+	job, err := a.submit(cmd.Context(), spec, "")
+	if err == nil {
+		a.tell("%s %s: %s", clean(job.ID), clean(job.Name), a.jobQuote(job))
+	}
+	return job, err
+}
+
+// workspaceAgain goes on with a workspace: one that is stopped is started, with changes.
+func (a *app) workspaceAgain(ctx context.Context, c *v1.Client, job *v1.Job, changes map[string]string) (*v1.Job, error) {
+	if job.State == "stopping" {
+		a.tell("%s %s is being stopped", clean(job.ID), clean(job.Name))
+		var err error
+		if job, err = c.Wait(ctx, job.ID, v1.Ended, v1.WaitOptions{Window: away}); err != nil {
+			return nil, err
+		}
+	}
+	if job.State != "stopped" {
+		if len(changes) > 0 {
+			return nil, usage("%s is %s as it was made: croft workspace stop %s first, or give another --name", clean(job.Name), clean(job.State), clean(job.Name))
+		}
+		return job, nil
+	}
+	started, err := c.Start(ctx, job.ID, v1.StartRequest{Set: changes})
+	if err != nil {
+		return nil, err
+	}
+	a.tell("%s %s: %s", clean(started.ID), clean(started.Name), a.jobQuote(started))
+	return started, nil
+}
+
+// workspaceReady waits until a workspace's apps answer, and says where they are.
+func (a *app) workspaceReady(ctx context.Context, c *v1.Client, job *v1.Job, detach bool) error {
+	if detach {
+		return a.printWorkspace(job)
+	}
+	began := a.env.Now()
+	bar := progress{w: a.env.Stderr, inPlace: a.env.Term.Err, now: a.env.Now}
+	was := job.Ready != nil
+	got, err := c.Wait(ctx, job.ID, v1.Ready, v1.WaitOptions{Window: away, Poll: readyPoll, Each: func(j *v1.Job) {
+		if j.State != "stopped" && (j.State != "running" || j.Ready == nil) {
+			bar.show(clean(j.ID)+" "+a.workspacePhase(j), j.Progress != "" || j.State != "queued")
+		}
+	}})
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	if got.State != "running" {
+		a.tell("%s %s %s%s", clean(got.ID), clean(got.Name), clean(jobState(got)), because(otherwise(got.Message, strings.ReplaceAll(got.Outcome, "_", " "))))
+		a.tell("see:  croft logs %s", clean(got.ID))
+		return exitStatus(1)
+	}
+	if !was {
+		a.tell("%s ready in %s", clean(got.ID), span(a.env.Now().Sub(began).Round(time.Second)))
+	}
+	return a.printWorkspace(got)
+}
+
+// readyPoll asks often while something moves.
+func readyPoll(j *v1.Job) time.Duration {
+	if j != nil && j.State != "queued" && j.State != "held" {
+		return time.Second
+	}
+	return 5 * time.Second
+}
+
+// workspacePhase is what a workspace does before it is ready.
+func (a *app) workspacePhase(j *v1.Job) string {
+	switch {
+	case j.Progress != "":
+		return clean(j.Progress)
+	case j.State == "queued" && j.Window != nil:
+		return a.window(*j.Window)
+	case j.State == "running":
+		return "starting"
+	case j.State == "held":
+		return "held: " + clean(a.heldInfo(j))
+	}
+	return clean(j.State)
+}
+
+// printWorkspace prints a workspace's number, and how long it goes on.
+func (a *app) printWorkspace(j *v1.Job) error {
+	return a.print(j, func(w io.Writer) {
+		fmt.Fprintln(w, clean(j.ID))
+		home := "no home mounted"
+		if slices.ContainsFunc(j.Spec.Mounts, func(m v1.Mount) bool { return !m.ReadOnly && (m.Type == "" || m.Type == "bind") }) {
+			home = "home mounted"
+		}
+		if j.Limit != nil && j.State == "running" {
+			a.tell("%s; stops at %s at the latest, files stay", home, a.clock(*j.Limit))
+		}
+		if j.Spec.Pause && j.State == "running" {
+			a.tell("try:  croft exec -it %s -- bash", clean(j.ID))
+		}
+	})
+}
+
+// tell prints a line beside the output proper.
+func (a *app) tell(format string, args ...any) { fmt.Fprintf(a.env.Stderr, format+"\n", args...) }
+
+func (a *app) workspaceLsCmd() *cobra.Command {
+	user := ""
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List workspaces, stopped ones too", Example: "  croft workspace ls", Args: needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []v1.Job
+			for j, err := range c.Jobs(cmd.Context(), v1.JobQuery{User: user}) {
+				if err != nil {
+					return err
+				}
+				if j.Spec.Kind == v1.KindWorkspace {
+					all = append(all, j)
+				}
+			}
+			t := newTable("ID", "NAME", "STATE", ">GPU", ">CPU", ">MEM", ">TIME", "~IMAGE", "~INFO")
+			for _, j := range all {
+				state := jobState(&j)
+				if j.State == "running" && j.Ready != nil {
+					state = "ready"
+				}
+				t.row(j.ID, j.Name, state, orDash(devicesOf(&j)), string(j.Spec.CPU), string(j.Spec.Mem), a.jobTime(&j), j.Spec.Image, a.jobInfo(&j))
+			}
+			return printList(a, all, "no workspaces; croft notebook starts one", t)
+		},
+	}
+	cmd.Flags().StringVarP(&user, "user", "u", "", "of another `USER`; * is everybody whom you may see")
+	return cmd
+}
+
+func (a *app) workspaceStartCmd() *cobra.Command {
+	var o workspaceOptions
+	cmd := &cobra.Command{
+		Use: "start WORKSPACE", Short: "Start a stopped workspace, at today's price",
+		Long: `Start a stopped workspace and wait until it is ready. It is admitted as a new job
+is: it may wait, or be refused with what would do. Flags change how it runs from now
+on; its name and account stay.`,
+		Example: `  croft workspace start jupyter
+  croft workspace start jupyter --gpu 2 -t 8h`,
+		Args: needArgs(1, 1, "WORKSPACE"), ValidArgsFunction: a.jobIDs("stopped"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			job, err := a.workspaceOf(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			if job == nil {
+				return usage("no such workspace: %s (croft workspace ls)", args[0])
+			}
+			changes, err := o.changes(a, cmd)
+			if err != nil {
+				return err
+			}
+			if o.image != "" {
+				changes["image"] = o.image
+			}
+			if job, err = a.workspaceAgain(cmd.Context(), c, job, changes); err != nil {
+				return err
+			}
+			return a.workspaceReady(cmd.Context(), c, job, o.detach)
+		},
+	}
+	o.amounts(a, cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&o.image, "image", "", "another `IMAGE` than before")
+	fs.BoolVarP(&o.detach, "detach", "d", false, "don't wait until it is ready")
+	for _, none := range []string{"array", "after", "deadline", "name", "account"} {
+		_ = fs.MarkHidden(none) // a workspace has none, or keeps it, as the server says
+	}
+	return cmd
+}
+
+func (a *app) workspaceStopCmd() *cobra.Command {
+	var req v1.StopRequest
+	return a.workspaceStops(&req, &cobra.Command{
+		Use: "stop WORKSPACE…", Short: "Stop workspaces, which can be started again", Example: "  croft workspace stop jupyter",
+	})
+}
+
+func (a *app) workspaceRmCmd() *cobra.Command {
+	req := v1.StopRequest{Delete: true}
+	return a.workspaceStops(&req, &cobra.Command{
+		Use: "rm WORKSPACE…", Short: "Delete workspaces; files in mounted folders stay", Example: "  croft workspace rm jupyter",
+	})
+}
+
+// workspaceStops has a command stop workspaces, and nothing else.
+func (a *app) workspaceStops(req *v1.StopRequest, cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = needArgs(1, -1, "WORKSPACE"), a.jobIDs("live")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) {
+			switch job, err := a.workspaceOf(cmd.Context(), c, id); {
+			case err != nil:
+				return nil, err
+			case job == nil:
+				return nil, usage("no such workspace: %s (croft workspace ls)", id)
+			default:
+				return c.Stop(cmd.Context(), job.ID, *req)
+			}
+		}, a.printStates)
+	}
+	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")
+	return cmd
+}
+
+func (a *app) templatesCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "templates", Short: "List the templates that there are", Example: "  croft workspace templates", Args: needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := v1.Collect(c.Templates(cmd.Context()))
+			if err != nil {
+				return err
+			}
+			t := newTable("TEMPLATE", "~ABOUT", "~IMAGE", "ASKS FOR")
+			for _, tpl := range all {
+				t.row(tpl.Name, tpl.About, tpl.Spec.Image, asked(tpl.Spec))
+			}
+			return printList(a, all, "no templates", t)
+		},
+	}
+}
+
+func (a *app) templateNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Template, error] { return c.Templates(ctx) },
+		func(t v1.Template) string { return cobra.CompletionWithDesc(clean(t.Name), clean(t.About)) })
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "croft.dev/croft/api/v1"
+)
+
+// Whoever wants a notebook gets the one that he has, started if it is stopped, or else one
+// of the template.
+func TestWorkspaceUp(t *testing.T) {
+	spec := v1.JobSpec{Kind: "workspace", Name: "jupyter", Image: "jupyter:1", CPU: "2", Mem: "4G", Time: "8h", Mounts: []v1.Mount{{Source: "~"}}, Apps: []v1.App{{Name: "web", Port: 8888}}}
+	templates := v1.Page[v1.Template]{Items: []v1.Template{{Name: "jupyter", Spec: spec}}}
+	job := func(state string) v1.Job {
+		j := v1.Job{ID: "119", Name: "jupyter", State: state, Spec: spec, Receipt: deposit}
+		if state == "running" {
+			j.Started, j.Ready, j.Limit = at(15, 0), at(15, 0), at(23, 0)
+		}
+		return j
+	}
+	failed := job("stopped")
+	failed.Outcome, failed.Message = "failed", "no such image"
+	refused := &v1.Problem{Status: 422, Code: "refused", ID: "119", Detail: "asked for 8 gpu, gpu1 has 4", Reasons: reasons, Remedy: remedy}
+	for name, tt := range map[string]struct {
+		line    string
+		answers map[string]any
+		code    int
+		says    []string // on either stream
+		asks    []string // requests that are made
+		never   string   // one that isn't
+	}{
+		"a new one": {
+			line: "notebook --gpu 1 -e SEED=1", asks: []string{`POST /v1/jobs {"name":"jupyter","kind":"workspace","image":"jupyter:1","env":{"SEED":"1"},"mounts":[{"source":"~"}]`, `"gpu":"1"`},
+			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued"), "GET /v1/jobs/119": job("running")},
+			says:    []string{"119 jupyter: quote 2.288", "119 ready in", "home mounted; stops at 23:00", "119\n"},
+		},
+		"without a home, of another image": {
+			line: "ws new jupyter --name nb --image lab:2 --no-home -d", asks: []string{`POST /v1/jobs {"name":"nb","kind":"workspace","image":"lab:2"`}, never: `"mounts"`,
+			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued")},
+		},
+		"no such template": {line: "workspace new lab", answers: map[string]any{"GET /v1/templates": templates}, code: 2, says: []string{"no such template: lab (there are: jupyter)"}},
+		"one that runs":    {line: "notebook", answers: map[string]any{"GET /v1/jobs/jupyter": job("running"), "GET /v1/jobs/119": job("running")}, says: []string{"119\n"}, never: "POST"},
+		"one that runs, with changes": {
+			line: "notebook --gpu 2", answers: map[string]any{"GET /v1/jobs/jupyter": job("running")}, code: 2, says: []string{"croft workspace stop jupyter first"}, never: "POST",
+		},
+		"one that is stopped": {
+			line: "notebook --gpu 2", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": job("queued"), "GET /v1/jobs/119": job("running")},
+			asks: []string{`POST /v1/jobs/119/start {"set":{"gpu":"2"}}`}, says: []string{"119 ready"},
+		},
+		"one that can't start": {
+			line: "workspace start jupyter --gpu 8", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": refused}, code: 3,
+			says: []string{"refused 119: asked for 8 gpu", "try:  croft workspace start 119 --gpu 4"},
+		},
+		"one that stops at once": {
+			line: "workspace start jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": job("queued"), "GET /v1/jobs/119": failed}, code: 1,
+			says: []string{"119 jupyter stopped: no such image", "see:  croft logs 119"},
+		},
+		"a job of the name": {line: "notebook", answers: map[string]any{"GET /v1/jobs/jupyter": running}, code: 2, says: []string{"isn't a workspace's name"}},
+		"stop":              {line: "workspace stop jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("running"), "POST /v1/jobs/119/stop": job("stopping")}, asks: []string{"POST /v1/jobs/119/stop {}"}, says: []string{"119 stopping"}},
+		"delete":            {line: "workspace rm jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/stop": job("ended")}, asks: []string{`POST /v1/jobs/119/stop {"delete":true}`}},
+		"delete no workspace": {
+			line: "workspace rm 118", answers: map[string]any{"GET /v1/jobs/118": running}, code: 2, never: "POST",
+		},
+		"list":      {line: "workspace ls", answers: map[string]any{"GET /v1/jobs": v1.Page[v1.Job]{Items: []v1.Job{job("running"), running, failed}}}, says: []string{"119  jupyter  ready", "119  jupyter  stopped", "failed: no such image"}},
+		"templates": {line: "workspace templates", answers: map[string]any{"GET /v1/templates": templates}, says: []string{"jupyter", "jupyter:1", "2 cpu  4G mem  8h"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{answers: tt.answers}
+			b := newBench(t, http.Handler(f))
+			code := b.run(strings.Fields(tt.line)...)
+			said, asked := b.stdout.String()+b.stderr.String(), strings.Join(f.requests(), "\n")
+			if code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("doesn't say %q", want)
+				}
+			}
+			if missing := slices.DeleteFunc(slices.Clone(tt.asks), func(s string) bool { return strings.Contains(asked, s) }); len(missing) > 0 || tt.never != "" && strings.Contains(asked, tt.never) {
+				t.Errorf("doesn't ask %q, or does %q", missing, tt.never)
+			}
+			if t.Failed() {
+				t.Logf("%s\n%s", said, asked)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// The commands of the built-in templates. What an image's python installs goes where it is
+// found again (PYTHONUSERBASE), and programs need a home that they can write to.
+const (
+	intoHome = `[ -w "$HOME" ] || export HOME=/tmp; cd "$HOME"; export PATH="$PYTHONUSERBASE/bin:$PATH"; `
+	jupyter  = intoHome + `set -- --ip=127.0.0.1 --port="$CROFT_APP_PORT" --no-browser
+if command -v jupyter-lab >/dev/null; then
+  exec jupyter-lab "$@" --ServerApp.base_url="$CROFT_BASE_URL" --ServerApp.allow_remote_access=True --IdentityProvider.token= --ServerApp.token= --ServerApp.password=
+fi
+exec jupyter-notebook "$@" --NotebookApp.base_url="$CROFT_BASE_URL" --NotebookApp.allow_remote_access=True --NotebookApp.token= --NotebookApp.password=`
+	codeServer = intoHome + `exec code-server --auth none --bind-addr "127.0.0.1:$CROFT_APP_PORT" --disable-telemetry --disable-update-check "$HOME"`
+)
+
+// builtIn are the templates that there are without a word in the configuration.
+func builtIn() []Template {
+	return []Template{
+		{
+			Name: "jupyter", About: "Jupyter notebooks", Image: "quay.io/jupyter/scipy-notebook:latest", Command: []string{"sh", "-c", jupyter},
+			Apps: []TemplateApp{{Name: "web", Port: 8888, Health: "/api", KeepPrefix: true}}, CPU: 2000, Mem: 4 * gib, Time: 8 * hour,
+		},
+		{
+			Name: "code", About: "VS Code in the browser", Image: "docker.io/codercom/code-server:latest", Command: []string{"sh", "-c", codeServer},
+			Apps: []TemplateApp{{Name: "web", Port: 8080, Health: "/healthz"}}, CPU: 2000, Mem: 4 * gib, Time: 8 * hour,
+		},
+		{Name: "shell", About: "a shell", Image: "docker.io/library/debian:stable", Pause: true, CPU: 1000, Mem: 2 * gib, Time: 8 * hour},
+	}
+}
+
+// Workspaces are the templates that are offered: the built-in ones as the configuration
+// changes them, then those that it adds.
+func (c Config) Workspaces() []Template {
+	all := builtIn()
+	for _, t := range c.Templates {
+		if i := slices.IndexFunc(all, func(b Template) bool { return b.Name == t.Name }); i >= 0 {
+			all[i] = all[i].with(t)
+		} else {
+			all = append(all, t)
+		}
+	}
+	return slices.DeleteFunc(all, func(t Template) bool { return t.Hidden })
+}
+
+// with is a built-in template as the configuration has it: what that leaves out stays.
+func (t Template) with(o Template) Template {
+	or := func(to *string, from string) {
+		if from != "" {
+			*to = from
+		}
+	}
+	or(&t.About, o.About)
+	or(&t.Image, o.Image)
+	or(&t.GPU, o.GPU)
+	if len(o.Command) > 0 || o.Pause {
+		t.Command, t.Pause = o.Command, o.Pause
+	}
+	if len(o.Apps) > 0 {
+		t.Apps = o.Apps
+	}
+	if len(o.Env) > 0 {
+		t.Env = maps.Clone(o.Env)
+	}
+	if o.CPU > 0 {
+		t.CPU = o.CPU
+	}
+	if o.Mem > 0 {
+		t.Mem = o.Mem
+	}
+	if o.Time > 0 {
+		t.Time = o.Time
+	}
+	t.NoHome, t.Hidden = o.NoHome, o.Hidden
+	return t
+}
