@@ -12,9 +12,13 @@ type Count struct {
 	Idle  int64  `json:",omitempty"` // ns since then in which it was seen to be idle
 	Told  int64  `json:",omitempty"` // ns; when its user was told that it will be stopped; 0: not
 	Why   string `json:",omitempty"` // once it is stopped for being idle
+}
 
-	At    int64 `json:"-"` // ns; the look before, 0: there was none in this server's life
-	Quiet bool  `json:"-"` // it was idle then
+// Watch is a count with the look before, which is known for as long as the server lives.
+type Watch struct {
+	Count
+	At    int64 // ns; 0: there was none
+	Quiet bool  // it was idle then
 }
 
 // MaxGap is the longest time between two looks that counts as idle if it was idle in both,
@@ -39,7 +43,7 @@ type Verdict struct {
 	Standing Standing
 	By       []Signal // that keep it from being idle: active ones, or else unknown ones
 	Readings []Reading
-	Count    Count
+	Count    Watch
 	Now      int64
 	StopAt   int64 // ns; when it is stopped if it stays idle, or would be; 0: that isn't foreseeable
 	Notice   bool  // its user is to be told now
@@ -47,7 +51,7 @@ type Verdict struct {
 }
 
 // Look brings a count up to a look at now.
-func (p Policy) Look(c Count, now int64, readings []Reading) Verdict {
+func (p Policy) Look(c Watch, now int64, readings []Reading) Verdict {
 	v := Verdict{Policy: p, Readings: readings, Now: now}
 	passed := now - c.At
 	if c.At == 0 || !c.Quiet || passed < 0 || passed > MaxGap {
@@ -104,7 +108,7 @@ func (c *Count) works(now int64) { c.Since, c.Idle, c.Told = now, 0, 0 }
 
 // rests adds idle time. What a signal remembers of the time between two looks, or before
 // the first, begins it anew.
-func (c *Count) rests(now, passed, last int64) {
+func (c *Watch) rests(now, passed, last int64) {
 	c.Idle += passed
 	c.Since = max(c.Since, last)
 	c.Idle = min(c.Idle, max(now-c.Since, 0))
@@ -112,7 +116,7 @@ func (c *Count) rests(now, passed, last int64) {
 }
 
 // due says what follows from idleness. Nobody is stopped who hasn't been told in time.
-func (p Policy) due(v *Verdict, c Count) {
+func (p Policy) due(v *Verdict, c Watch) {
 	left := max(p.After-c.Idle, p.Notice)
 	if c.Told != 0 {
 		left = max(p.After-c.Idle, c.Told+p.Notice-v.Now)

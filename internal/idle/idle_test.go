@@ -29,7 +29,7 @@ func quiet(p Policy) []Reading {
 }
 
 // watch looks every ten seconds for a while, beginning one after the last look.
-func watch(p Policy, c Count, now *int64, span int64, readings []Reading) Verdict {
+func watch(p Policy, c Watch, now *int64, span int64, readings []Reading) Verdict {
 	v := Verdict{Count: c}
 	for end := *now + span; *now < end; {
 		*now += 10 * second
@@ -43,7 +43,7 @@ func watch(p Policy, c Count, now *int64, span int64, readings []Reading) Verdic
 
 func TestIdleIsToldAndStopped(t *testing.T) {
 	p, now := usual(), noon
-	v := watch(p, Count{Since: now}, &now, 10*second, quiet(p))
+	v := watch(p, Watch{Count: Count{Since: now}}, &now, 10*second, quiet(p))
 	if v.Standing != Idle || v.StopAt != now+2*hour || v.Notice || v.Stop {
 		t.Errorf("at first: %+v", v)
 	}
@@ -75,10 +75,10 @@ func TestIdleIsToldAndStopped(t *testing.T) {
 func TestStanding(t *testing.T) {
 	p := usual()
 	with := func(r Reading) []Reading { return append(quiet(p), r) }
-	almost := Count{Since: noon - 2*hour, Idle: 2*hour - second, Told: noon - hour, At: noon - 10*second, Quiet: true}
+	almost := Watch{Count{Since: noon - 2*hour, Idle: 2*hour - second, Told: noon - hour}, noon - 10*second, true}
 	tests := map[string]struct {
 		policy   func(*Policy)
-		count    Count
+		count    Watch
 		readings []Reading
 		want     Standing
 		text     string
@@ -98,14 +98,14 @@ func TestStanding(t *testing.T) {
 			text:   "idle for 5m: device 0 % (< 5 %), CPU 0.01 of 8 cores (< 0.1), jupyter idle, no SSH, no terminal, lab idle for 5m",
 			count2: Count{Since: noon - 5*minute, Idle: 5 * minute}},
 		"SSH":  {count: almost, readings: with(ReadConnections(SSH, 2, 0)), want: Active, text: "at work: no SSH, 2 SSH connections", count2: Count{Since: noon}},
-		"kept": {count: Count{Keep: noon + hour, Idle: 5 * hour, Told: noon - hour}, readings: quiet(p), want: Kept, text: "kept for another 1h", count2: Count{Keep: noon + hour, Since: noon}},
-		"was kept": {count: Count{Keep: noon, Since: noon - hour, At: noon - 10*second, Quiet: true}, readings: quiet(p), want: Idle,
+		"kept": {count: Watch{Count: Count{Keep: noon + hour, Idle: 5 * hour, Told: noon - hour}}, readings: quiet(p), want: Kept, text: "kept for another 1h", count2: Count{Keep: noon + hour, Since: noon}},
+		"was kept": {count: Watch{Count{Keep: noon, Since: noon - hour}, noon - 10*second, true}, readings: quiet(p), want: Idle,
 			text: "idle for 10s: device 0 % (< 5 %), CPU 0.01 of 8 cores (< 0.1), jupyter idle, no SSH, no terminal", count2: Count{Keep: noon, Since: noon - hour, Idle: 10 * second}},
 		"no policy":    {policy: func(p *Policy) { *p = Policy{Mode: Off} }, count: almost, readings: quiet(p), want: Unwatched, text: "not watched", count2: Count{Since: noon}},
 		"nothing seen": {count: almost, want: Unknown, text: "not known to be idle: no signal that counts can be seen of it", count2: Count{Since: almost.Since, Idle: almost.Idle, Told: almost.Told}},
-		"a gap": {count: Count{Since: noon - 2*hour, Idle: hour, At: noon - 2*minute, Quiet: true}, readings: quiet(p), want: Idle,
+		"a gap": {count: Watch{Count{Since: noon - 2*hour, Idle: hour}, noon - 2*minute, true}, readings: quiet(p), want: Idle,
 			text: "idle for 1h: device 0 % (< 5 %), CPU 0.01 of 8 cores (< 0.1), jupyter idle, no SSH, no terminal", count2: Count{Since: noon - 2*hour, Idle: hour}},
-		"a new server": {count: Count{Since: noon - 2*hour, Idle: hour}, readings: quiet(p), want: Idle,
+		"a new server": {count: Watch{Count: Count{Since: noon - 2*hour, Idle: hour}}, readings: quiet(p), want: Idle,
 			text: "idle for 1h: device 0 % (< 5 %), CPU 0.01 of 8 cores (< 0.1), jupyter idle, no SSH, no terminal", count2: Count{Since: noon - 2*hour, Idle: hour}},
 	}
 	for name, tt := range tests {
@@ -118,8 +118,7 @@ func TestStanding(t *testing.T) {
 			if v.Standing != tt.want || v.Text() != tt.text {
 				t.Errorf("%s %q, want %s\n%q", v.Standing, v.Text(), tt.want, tt.text)
 			}
-			tt.count2.At, tt.count2.Quiet = noon, tt.want == Idle
-			if diff := cmp.Diff(tt.count2, v.Count); diff != "" {
+			if diff := cmp.Diff(Watch{tt.count2, noon, tt.want == Idle}, v.Count); diff != "" {
 				t.Errorf("count (-want +got):\n%s", diff)
 			}
 			if v.Stop != (name == "idle") {
@@ -132,7 +131,7 @@ func TestStanding(t *testing.T) {
 func TestDryRunOnlyNotes(t *testing.T) {
 	p, now := usual(), noon
 	p.Mode = DryRun
-	v := watch(p, Count{Since: now}, &now, 3*hour, quiet(p))
+	v := watch(p, Watch{Count: Count{Since: now}}, &now, 3*hour, quiet(p))
 	if v.Notice || v.Count.Told != 0 || !v.Stop || v.Standing != Idle {
 		t.Errorf("%+v", v)
 	}
@@ -175,7 +174,7 @@ func TestWhateverIsSeen(t *testing.T) {
 		}
 		p.Notice = min(rapid.Int64Range(0, 20).Draw(t, "notice")*second, p.After)
 		now := noon
-		c := Count{Since: now}
+		c := Watch{Count: Count{Since: now}}
 		var active, watched int64 = now, 0 // when it worked last; how long it was watched since
 		for range rapid.IntRange(1, 80).Draw(t, "looks") {
 			step := rapid.Int64Range(0, 90).Draw(t, "step") * second

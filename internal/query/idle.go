@@ -15,7 +15,7 @@ func (r *Reader) idleWire(v view, j *workload.Job) *v1.Idle {
 	}
 	verdict, ok := r.Server.Idle(attemptOf(j))
 	if !ok {
-		verdict = idle.Verdict{Policy: v.w.IdlePolicy(j), Standing: idle.Unknown, Count: j.Attempt.Idle, Now: v.now}
+		verdict = idle.Verdict{Policy: v.w.IdlePolicy(j), Standing: idle.Unknown, Count: idle.Watch{Count: j.Attempt.Idle}, Now: v.now}
 	}
 	c, noted := verdict.Count, j.Attempt.Idle
 	out := &v1.Idle{

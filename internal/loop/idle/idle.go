@@ -71,7 +71,7 @@ type look struct {
 	job      *workload.Job
 	attempt  id.Attempt
 	policy   idle.Policy
-	count    idle.Count
+	count    idle.Watch
 	readings []idle.Reading
 }
 
@@ -114,11 +114,11 @@ func (l *Loop) Once(ctx context.Context) {
 
 // countOf is the count of the look before, or the one that was noted if there is none.
 // What was decided since then counts: a declaration, and that its user was told.
-func countOf(j *workload.Job, before idle.Count) idle.Count {
+func countOf(j *workload.Job, before idle.Watch) idle.Watch {
 	noted := j.Attempt.Idle
 	c := before
 	if c.At == 0 || noted.Since > c.Since {
-		c = noted
+		c = idle.Watch{Count: noted}
 	}
 	c.Keep, c.Told = noted.Keep, noted.Told
 	if c.Since == 0 {
