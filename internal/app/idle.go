@@ -14,7 +14,11 @@ func (s *server) connections(job id.Job, kind idle.Signal) (open, last int64) {
 	return int64(seen.Open), seen.Last
 }
 
-// basePath is what the paths of an app begin with for the app itself.
+// basePath is what the paths of an app begin with for the app itself: what it was told,
+// unless that is taken off on the way to it.
 func (s *server) basePath(j *workload.Job, app workload.App) string {
-	return run.BaseOf(nil, j, app)
+	if app.Strip {
+		return "/"
+	}
+	return run.BaseOf(s.appAddress, j, app)
 }
