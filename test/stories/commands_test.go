@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long eventually tries.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 type command = func(ts *testscript.TestScript, neg bool, args []string)
 
