@@ -74,6 +74,24 @@ func TestNamesAreApart(t *testing.T) {
 	}
 }
 
+// TestTheServerIsLeftAlone: a story that stops the server has it for itself.
+func TestTheServerIsLeftAlone(t *testing.T) {
+	files, err := filepath.Glob("../scripts/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d stories: %v", len(files), err)
+	}
+	stops := regexp.MustCompile(`(?m)^(! )?server `)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stops.Match(text) {
+			t.Errorf("%s stops the server under other stories: move it to the folder alone", file)
+		}
+	}
+}
+
 // open sets up the site that all stories share.
 func open(t *testing.T) *site.Site {
 	t.Helper()
