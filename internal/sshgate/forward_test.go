@@ -123,6 +123,20 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
+// echo answers each connection with what it says.
+func echo(ln net.Listener) {
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			_, _ = io.Copy(nc, nc)
+			nc.Close()
+		}()
+	}
+}
+
 // What listens in the job leads to the client, until either of them has enough.
 func TestRemoteForwarding(t *testing.T) {
 	h := newHarness(t)
@@ -133,18 +147,7 @@ func TestRemoteForwarding(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
-	go func() {
-		for {
-			nc, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(nc, nc)
-				nc.Close()
-			}()
-		}
-	}()
+	go echo(ln)
 	talk := func() (string, error) {
 		nc, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
