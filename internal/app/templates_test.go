@@ -32,9 +32,13 @@ func TestTemplates(t *testing.T) {
 	if s := by["shell"].Spec; !s.Pause || len(s.Apps) != 0 {
 		t.Errorf("%+v", s)
 	}
+	if got := by["jupyter"].Spec.Apps[0].Activity; got != "jupyter" {
+		t.Errorf("Jupyter is asked for its kernels by %q: a cell that sleeps would be taken for idle", got)
+	}
 	for want, bad := range map[string]config.Template{
 		"templates: board: image: is missing": {Name: "board"},
 		"apps[0].port":                        {Name: "board", Image: "board:1", Apps: []config.TemplateApp{{}}},
+		"apps[0].activity":                    {Name: "board", Image: "board:1", Apps: []config.TemplateApp{{Port: 6006, Activity: "busy"}}},
 		"templates: board: gpu":               {Name: "board", Image: "board:1", GPU: "some"},
 	} {
 		c.Templates = []config.Template{bad}

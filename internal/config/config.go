@@ -396,6 +396,9 @@ type TemplateApp struct {
 	// Path that answers below 500 once it is ready; left out, that it takes connections
 	// will do.
 	Health string `yaml:"health" example:"/api"`
+	// How it says whether it is at work, so that it isn't taken for idle: jupyter, by its
+	// kernels and terminals, or a path that answers. Left out, it isn't asked.
+	Activity string `yaml:"activity" example:"jupyter"`
 	// By path, it is passed the whole of it, as a program has to be that is told
 	// CROFT_BASE_URL.
 	KeepPrefix bool `yaml:"keep_prefix"`

@@ -22,7 +22,7 @@ func builtIn() []Template {
 	return []Template{
 		{
 			Name: "jupyter", About: "Jupyter notebooks", Image: "quay.io/jupyter/scipy-notebook:latest", Command: []string{"sh", "-c", jupyter},
-			Apps: []TemplateApp{{Name: "web", Port: 8888, Health: "/api", KeepPrefix: true}}, CPU: 2000, Mem: 4 * gib, Time: 8 * hour,
+			Apps: []TemplateApp{{Name: "web", Port: 8888, Health: "/api", Activity: "jupyter", KeepPrefix: true}}, CPU: 2000, Mem: 4 * gib, Time: 8 * hour,
 		},
 		{
 			Name: "code", About: "VS Code in the browser", Image: "docker.io/codercom/code-server:latest", Command: []string{"sh", "-c", codeServer},
