@@ -96,6 +96,15 @@ func TestTerminalsAreTold(t *testing.T) {
 	if _, err := h.client("ada").Exec(t.Context(), job, v1.ExecOptions{Args: []string{"sh"}, TTY: true, Size: size, Stdout: out}); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for open() > 0 { // the server hears a moment later that she left
+		select {
+		case <-ctx.Done():
+			t.Fatal("she left and counts as there")
+		case <-time.After(time.Millisecond):
+		}
+	}
 	var quiet bytes.Buffer
 	if _, err := h.client("ada").Exec(t.Context(), job, v1.ExecOptions{Args: []string{"id"}, Stdout: &quiet}); err != nil || quiet.Len() != 0 {
 		t.Errorf("a program reads it, too: %q, %v", quiet.String(), err)
