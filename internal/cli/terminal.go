@@ -64,10 +64,14 @@ type seat struct {
 	name string // of the terminal
 	view bool
 	keys []byte // that leave it
+	back string // the command that comes back to it; "": croft terminal
 }
 
 // again is the command that comes back to it.
 func (s seat) again() string {
+	if s.back != "" {
+		return s.back
+	}
 	text := "croft terminal " + s.of
 	if s.name != mainTerminal {
 		text += " " + clean(s.name)
