@@ -35,7 +35,21 @@ type Terminal struct {
 const (
 	TerminalAs     byte = 6 // a TerminalJoined as JSON: the first message, or there is more to be shown anew
 	TerminalScreen byte = 7 // bytes that restore the screen; they aren't counted
+	TerminalPing   byte = 8 // is answered with the same
+	TerminalNotes  byte = 9 // a TerminalNotice as JSON, to whoever asked for notices
 )
+
+// TerminalNotice is what those in a job are to know now; all is well when there is nothing.
+type TerminalNotice struct {
+	Text    string     `json:"text,omitempty"`
+	StopsAt *time.Time `json:"stops_at,omitempty" doc:"when the job is stopped if it stays idle"`
+}
+
+// TerminalOpenRequest says how a terminal is to be opened in a browser.
+type TerminalOpenRequest struct {
+	Step int  `json:"step,omitempty" doc:"beside which; by default the primary"`
+	View bool `json:"view,omitempty" doc:"only to look"`
+}
 
 // TerminalJoined says where a terminal's output goes on. To join it again without losing
 // any, ask for its ID after Seq and the bytes of ExecStdout that have come since.
@@ -304,6 +318,17 @@ func (c *Client) Terminals(ctx context.Context, job string, step int) iter.Seq2[
 		return func(yield func(Terminal, error) bool) { yield(Terminal{}, err) }
 	}
 	return pages[Terminal](ctx, c, "/v1/jobs/"+seg+"/terminals", stepQuery(step))
+}
+
+// OpenTerminal returns an address of a terminal's page, at which a browser is known as the
+// caller, once.
+func (c *Client) OpenTerminal(ctx context.Context, job, name string, req TerminalOpenRequest) (*Opened, error) {
+	path, err := terminalPath(job, name)
+	if err != nil {
+		return nil, err
+	}
+	out := new(Opened)
+	return out, c.call(ctx, http.MethodPost, path+"/open", nil, req, out)
 }
 
 // EndTerminal ends what runs in a terminal.

@@ -90,7 +90,9 @@ const (
 	JobShare    Action = "job.share" // let others into its applications
 	AppView     Action = "app.view"  // look at an application: nothing is changed by it
 	AppUse      Action = "app.use"   // an application, which acts as the job's user
-	JobRaise    Action = "job.raise" // above the priority that everybody has
+	TermView    Action = "terminal.view"
+	TermUse     Action = "terminal.use" // type in one, or end it
+	JobRaise    Action = "job.raise"    // above the priority that everybody has
 	AccountSee  Action = "account.see"
 	AccountRead Action = "account.read" // money, usage, members
 	AccountRun  Action = "account.manage"
@@ -109,7 +111,7 @@ const (
 	System      Action = "system" // observations and plans: loops only
 )
 
-// Share is how far a job's owner lets others into its applications.
+// Share is how far a job's owner lets others into its applications and terminals.
 type Share int8
 
 // The shares, each including those before it.
@@ -139,12 +141,12 @@ func ParseShare(s string) (Share, bool) {
 	return NoShare, false
 }
 
-// shareFor is the least share that an action on an application needs.
+// shareFor is the least share that an action on an application or a terminal needs.
 func shareFor(a Action) Share {
 	switch a {
-	case AppView:
+	case AppView, TermView:
 		return ShareView
-	case AppUse:
+	case AppUse, TermUse:
 		return ShareFull
 	}
 	return NoShare
@@ -158,14 +160,14 @@ type Target struct {
 	// narrowed to, or below it. Who isn't narrowed needs no more than his role.
 	Within bool
 	// Share is the principal's in the job concerned, and Public what its owner gives to
-	// whoever comes; as of the moment that the principal is of.
+	// whoever comes, of applications alone; as of the moment that the principal is of.
 	Share, Public Share
 }
 
 // Authorize reports whether p may do a to t. What no line allows is denied.
 func Authorize(p Principal, a Action, t Target) bool {
 	need := shareFor(a)
-	if p.System || need != NoShare && t.Public >= need {
+	if p.System || (a == AppView || a == AppUse) && t.Public >= need {
 		return true
 	}
 	mine := t.Owner != 0 && t.Owner == p.User
@@ -186,7 +188,7 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return mine || operator || t.Role >= Manager
 	case JobEnter, JobShare:
 		return mine
-	case AppView, AppUse:
+	case AppView, AppUse, TermView, TermUse:
 		return mine || t.Share >= need
 	case AccountSee, AccountRead:
 		return sees || t.Role >= Viewer

@@ -23,6 +23,8 @@ var grants = map[access.Action][]string{
 	access.JobShare:    {"owner of it"},
 	access.AppView:     {"owner of it", "shared view", "shared full"},
 	access.AppUse:      {"owner of it", "shared full"},
+	access.TermView:    {"owner of it", "shared view", "shared full"},
+	access.TermUse:     {"owner of it", "shared full"},
 	access.AccountSee:  {"auditor", "operator", "admin", "viewer"},
 	access.AccountRead: {"auditor", "operator", "admin", "viewer"},
 	access.AccountRun:  {"admin", "manager"},
@@ -79,7 +81,7 @@ var kept = map[string]map[access.Action]string{
 		access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.UserSee: "",
 		access.LedgerAll: "", access.EventsAll: "", access.NodeSee: "", access.AppView: "",
 	},
-	"submit": {access.JobSubmit: "", access.JobSee: "own", access.JobRead: "own", access.JobControl: "own", access.JobEnter: "", access.JobShare: "", access.AppView: "", access.AppUse: "", access.NodeSee: ""},
+	"submit": {access.JobSubmit: "", access.JobSee: "own", access.JobRead: "own", access.JobControl: "own", access.JobEnter: "", access.JobShare: "", access.AppView: "", access.AppUse: "", access.TermView: "", access.TermUse: "", access.NodeSee: ""},
 	"manage": {access.JobSee: "", access.JobRead: "", access.AccountSee: "", access.AccountRead: "", access.JobControl: "others", access.JobRaise: "", access.AccountRun: "", access.LimitSet: "", access.CatalogSet: "", access.NodeRun: "", access.NodeSee: ""},
 	"admin":  {access.AccountSee: "", access.AccountRead: "", access.UserSee: "", access.AccountMake: "", access.MoneyGive: "", access.PriceSet: "", access.UserRun: "", access.NodeSee: ""},
 }
@@ -135,7 +137,7 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 			}
 		}
 	}
-	if want := 25 * 5 * 5 * 6 * 32 * 9 * 4; asked != want {
+	if want := 27 * 5 * 5 * 6 * 32 * 9 * 4; asked != want {
 		t.Errorf("asked %d questions, want %d: an action is missing", asked, want)
 	}
 }

@@ -87,7 +87,7 @@ func scopesFor(a Action, mine bool) Scope {
 			return ScopeManage
 		}
 		return ScopeSubmit
-	case JobSubmit, JobEnter, JobShare, AppUse:
+	case JobSubmit, JobEnter, JobShare, AppUse, TermView, TermUse:
 		return ScopeSubmit
 	case AppView:
 		return ScopeRead | ScopeSubmit

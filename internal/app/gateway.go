@@ -30,7 +30,8 @@ func addressOf(c config.Config, web net.Listener) (address.Site, error) {
 // appsOf is what the configuration allows of applications.
 func appsOf(c config.Config) world.Apps {
 	site, err := c.Address(0)
-	return world.Apps{Shared: err == nil && site.ByName() || c.Apps.ShareByPath, Public: c.Apps.Public}
+	byName := err == nil && site.ByName()
+	return world.Apps{Shared: byName || c.Apps.ShareByPath, Pages: byName || !c.Apps.ShareByPath, Public: c.Apps.Public}
 }
 
 // newGateway makes the way to applications, over the API.
@@ -41,8 +42,8 @@ func (s *server) newGateway() (*gateway.Server, error) {
 	}
 	a := s.Config.Apps
 	return gateway.New(gateway.Deps{
-		Site: s.site, Sequencer: s.seq, Engine: s.link, Logins: s.api, Tickets: s.tickets, Key: key, Now: s.clock.Nanos, Logger: s.Log,
-		Presence: s.presence, Progress: s.loops.progress,
+		Site: s.site, Sequencer: s.seq, Engine: s.link, Logins: s.api, Terminals: s.api, Tickets: s.tickets, Key: key, Now: s.clock.Nanos, Logger: s.Log,
+		Presence: s.presence, Progress: s.loops.progress, StopsAt: s.loops.stopsAt,
 		Limits: gateway.Limits{PerJob: a.Connections, PerUser: a.UserConnections, Header: a.Patience.Std()},
 	})
 }

@@ -151,8 +151,12 @@ var layers = []layer{
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
+		name: "webterm", packages: []string{"internal/webterm"}, may: []string{"address"},
+		why: "it is a page, and knows neither who looks at it nor what is in it",
+	},
+	{
 		name: "gateway", packages: []string{"internal/gateway"},
-		may: []string{"internal/sequencer", "internal/engine", "internal/seal", "address", "presence", "command", "domain", "leaves", "api/v1/codes"},
+		may: []string{"internal/sequencer", "internal/engine", "internal/seal", "internal/terminal", "internal/webterm", "address", "presence", "command", "domain", "leaves", "api/v1/codes"},
 		why: "a transport holds no rules and knows no other transport: whoever puts the server together says how people are known",
 	},
 	{

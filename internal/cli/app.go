@@ -18,14 +18,12 @@ func (a *app) appCmd() *cobra.Command {
 
 func (a *app) appOpenCmd() *cobra.Command {
 	var req v1.OpenRequest
-	var open bool
 	cmd := &cobra.Command{
 		Use:   "open JOB",
 		Short: "Print an address of a job's web application that logs you in",
 		Long: `Print an address of a web application in a job. The browser that opens it first, in
 the next minutes, is known there as you, until it is logged out, and for 12 hours at
-most. Whoever has the address may do that: keep it to yourself. --open has your
-browser do so at once.`,
+most. Whoever has the address may do that: keep it to yourself.`,
 		Example: `  croft app open 118
   croft app open 118 --app board
   croft app open 118 --path /lab/tree/train.ipynb`,
@@ -40,13 +38,11 @@ browser do so at once.`,
 			if err != nil {
 				return err
 			}
-			a.show(cmd.Context(), got.URL, open)
 			return a.print(got, func(w io.Writer) { fmt.Fprintln(w, clean(got.URL)) })
 		},
 	}
 	cmd.Flags().StringVar(&req.App, "app", "", "which one, by its name; by default the first")
 	cmd.Flags().StringVar(&req.Path, "path", "", "a page of it; by default where it wants browsers first")
-	cmd.Flags().BoolVar(&open, "open", false, openUsage)
 	return cmd
 }
 
@@ -56,13 +52,14 @@ func (a *app) appShareCmd() *cobra.Command {
 	var until string
 	cmd := &cobra.Command{
 		Use:   "share JOB (--with USER | --account ACCOUNT | --public)",
-		Short: "Let others into a job's web applications",
-		Long: `Let others into the web applications of a job of yours: a user, the members of an
-account, or, where the site allows it, whoever comes. They log in as themselves and
-find the address on their first page. What is shared fully acts as you: in a
-notebook they can run whatever you can. With --view they may only look, by GET and
-HEAD and without WebSockets, which is enough for pages that don't change; most
-notebooks need more.`,
+		Short: "Let others into a job's web applications and terminals",
+		Long: `Let others into the web applications and terminals of a job of yours: a user, the
+members of an account, or, where the site allows it, whoever comes, who gets no
+terminals. They log in as themselves and find the address on their first page, and
+terminals by croft terminal JOB. What is shared fully acts as you: they can run
+whatever you can. With --view they may only look: at terminals, and at
+applications by GET and HEAD and without WebSockets, which is enough for pages that
+don't change; most notebooks need more.`,
 		Example: `  croft app share 118 --with ben --view
   croft app share 118 --with ben --until 17:00
   croft app share 118 --account nlp`,
@@ -99,8 +96,8 @@ func (a *app) appUnshareCmd() *cobra.Command {
 	var req v1.UnshareRequest
 	cmd := &cobra.Command{
 		Use:   "unshare JOB (--with USER | --account ACCOUNT | --public)",
-		Short: "Let others no longer into a job's web applications",
-		Long:  `Let others no longer into a job's web applications. What they have open ends at once.`,
+		Short: "Let others no longer into a job's web applications and terminals",
+		Long:  `Let others no longer into a job's web applications and terminals. What they have open ends at once.`,
 		Example: `  croft app unshare 118 --with ben
   croft app unshare 118 --account nlp`,
 		Args:              needArgs(1, 1, "JOB"),

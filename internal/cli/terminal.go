@@ -17,7 +17,7 @@ import (
 const mainTerminal = "main"
 
 func (a *app) terminalCmd() *cobra.Command {
-	var view bool
+	var view, open bool
 	var keys string
 	cmd := &cobra.Command{
 		Use:   "terminal JOB[.STEP] [NAME]",
@@ -28,10 +28,14 @@ again, from anywhere, and it is where it was. A lost connection is made again by
 A job has several by name; "main" is meant where none is given.
 
 Any number may be in one terminal, and all see the same; its size is that of whoever typed
-last. ctrl-p and then ctrl-q leave it; exit ends it, with the shell's exit code.`,
+last. ctrl-p and then ctrl-q leave it; exit ends it, with the shell's exit code.
+
+With --open an address is printed at which a browser has it on a page. The browser that
+opens it first, in the next minutes, is known to the server as you, until it is logged
+out, and for 12 hours at most: keep it to yourself.`,
 		Example: `  croft terminal 118
   croft terminal 118 logs
-  croft terminal --view 118`,
+  croft terminal --open 118`,
 		Args:              needArgs(1, 2, "JOB[.STEP] [NAME]"),
 		ValidArgsFunction: a.jobIDs("running"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,10 +51,14 @@ last. ctrl-p and then ctrl-q leave it; exit ends it, with the shell's exit code.
 			if len(args) > 1 {
 				s.name = args[1]
 			}
+			if open {
+				return a.openSeat(cmd.Context(), s)
+			}
 			return a.sit(cmd.Context(), s)
 		},
 	}
 	cmd.Flags().BoolVar(&view, "view", false, "only look")
+	cmd.Flags().BoolVar(&open, "open", false, "print an address for a browser")
 	keysFlag(cmd, &keys)
 	cmd.AddCommand(a.terminalLsCmd(), a.terminalEndCmd())
 	return cmd
@@ -64,14 +72,23 @@ type seat struct {
 	name string // of the terminal
 	view bool
 	keys []byte // that leave it
-	back string // the command that comes back to it; "": croft terminal
+}
+
+// openSeat prints where a browser has it.
+func (a *app) openSeat(ctx context.Context, s seat) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	got, err := c.OpenTerminal(ctx, s.job, s.name, v1.TerminalOpenRequest{Step: s.step, View: s.view})
+	if err != nil {
+		return err
+	}
+	return a.print(got, func(w io.Writer) { fmt.Fprintln(w, clean(got.URL)) })
 }
 
 // again is the command that comes back to it.
 func (s seat) again() string {
-	if s.back != "" {
-		return s.back
-	}
 	text := "croft terminal " + s.of
 	if s.name != mainTerminal {
 		text += " " + clean(s.name)

@@ -34,6 +34,9 @@ func (s *stage) serveTerminal(w http.ResponseWriter, r *http.Request) {
 	case gone:
 		reply(w, 410, v1.Problem{Code: "gone", Detail: "the terminal main that you were in has ended"})
 		return
+	case r.Method == "POST":
+		reply(w, 200, v1.Opened{URL: "https://croft.example/.croft/open?ticket=t"})
+		return
 	case r.Method == "DELETE":
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -112,6 +115,7 @@ func TestTerminal(t *testing.T) {
 		"^C":        {args: "118", piped: true, typed: []string{"one", ""}, signal: os.Interrupt, code: 130, stdout: "[one]", stderr: "\nleft the terminal, it goes on: croft terminal 118\n"},
 		"it waits":  {args: "118", waits: true, code: 2, stderr: "croft: job 118 isn't running: it is queued\n"},
 		"no name":   {args: "118 ..", piped: true, code: 2, stderr: "croft: terminal: \"..\" is no name\n"},
+		"opened":    {args: "--open 118.2 b", stdout: "https://croft.example/.croft/open?ticket=t\n", asked: []string{"POST /b/open"}},
 		"ended":     {args: "end 118 main b", piped: true, stdout: "ended terminal main of 118\nended terminal b of 118\n", asked: []string{"DELETE /main", "DELETE /b"}},
 		"of a step": {args: "end 118.2 main", piped: true, stdout: "ended terminal main of 118.2\n", asked: []string{"DELETE /main?step=2"}},
 		"listed": {args: "ls 118", piped: true, asked: []string{"GET "},

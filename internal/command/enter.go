@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
@@ -126,7 +127,15 @@ func (c JobTerminal) Decide(w *world.World, at world.Context) (world.Outcome, er
 	case c.End:
 		text += " ended"
 	}
-	return enter(w, at, c.Job, c.Step, text)
+	action := access.TermUse
+	if c.View {
+		action = access.TermView
+	}
+	j, err := joined(w, at, c.Job, action)
+	if err != nil {
+		return world.Outcome{}, err
+	}
+	return inStep(w, j, c.Step, text)
 }
 
 // terminalName is what a terminal can be called.
@@ -138,18 +147,21 @@ func enter(w *world.World, at world.Context, k id.Job, n int32, text string) (wo
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	if j.State != workload.Running {
-		return world.Outcome{}, j.NotRunning()
-	}
+	return inStep(w, j, n, text)
+}
+
+// inStep notes what somebody who may does in a step, if that runs.
+func inStep(w *world.World, j *workload.Job, n int32, text string) (world.Outcome, error) {
+	state := j.State
 	if n != workload.PrimaryStep {
-		s, ok := w.Workload.Step(k, n)
+		s, ok := w.Workload.Step(j.ID, n)
 		if !ok {
 			return world.Outcome{}, fault.New(codes.Conflict, "step %s.%d isn't running", j.Name(), n)
 		}
-		if s.State != workload.Running {
-			return world.Outcome{}, fault.New(codes.Conflict, "step %s.%d isn't running: it is %s", j.Name(), n, s.State)
-		}
-		text = fmt.Sprintf("step %d: %s", n, text)
+		state, text = s.State, fmt.Sprintf("step %d: %s", n, text)
+	}
+	if j.State != workload.Running || state != workload.Running {
+		return world.Outcome{}, fault.New(codes.Conflict, "%s.%d isn't running: it is %s", j.Name(), n, state)
 	}
 	return world.Outcome{Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: text}}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"croft.dev/croft/internal/world"
 )
 
-// JobShare lets others into the applications of a job: a user, the members of an account,
+// JobShare lets others into the applications and terminals of a job: a user, the members of an account,
 // or whoever comes.
 type JobShare struct {
 	Job     id.Job
@@ -35,8 +35,8 @@ func (c JobShare) Decide(w *world.World, at world.Context) (world.Outcome, error
 	switch {
 	case err != nil:
 		return world.Outcome{}, err
-	case len(old.Spec.Apps) == 0:
-		return world.Outcome{}, fault.New(codes.Conflict, "job %s has no applications to share: give it one by --app", old.Name())
+	case len(old.Spec.Apps) == 0 && c.Public:
+		return world.Outcome{}, fault.New(codes.Conflict, "job %s has no applications, and terminals aren't for everybody: share it with a user or an account", old.Name())
 	case c.Level != access.ShareView && c.Level != access.ShareFull:
 		return world.Outcome{}, fault.Invalid("level", "must be view or full")
 	case with.User == old.User:

@@ -31,7 +31,7 @@ func (c StepAdd) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{}, err
 	}
 	if old.State != workload.Starting && old.State != workload.Running {
-		return world.Outcome{}, old.NotRunning()
+		return world.Outcome{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", old.Name(), old.State)
 	}
 	live := 0
 	for range w.Workload.StepsOf(old.ID) {
@@ -71,6 +71,21 @@ func entered(w *world.World, at world.Context, k id.Job) (*workload.Job, error) 
 		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", k.Name())
 	}
 	return j, nil
+}
+
+// joined is a job whose terminals the caller may look at or use: his own, or one that is
+// shared with him.
+func joined(w *world.World, at world.Context, k id.Job, action access.Action) (*workload.Job, error) {
+	j, ok := w.Workload.Jobs.Get(k)
+	switch {
+	case ok && w.CanApp(at.Principal, action, j):
+		return j, nil
+	case ok && w.CanApp(at.Principal, access.TermView, j):
+		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: nothing can be typed in its terminals", k.Name())
+	case ok && w.Can(at.Principal, access.JobRead, j.User, j.Account):
+		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", k.Name())
+	}
+	return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 }
 
 // stepOutcome is an outcome that puts a step's row.

@@ -73,6 +73,7 @@ type Deps struct {
 	Sequencer Sequencer
 	Engine    Engine
 	Logins    Logins
+	Terminals Terminals
 	Tickets   *Tickets
 	Key       seal.Key // of cookies
 	Now       func() int64
@@ -81,6 +82,8 @@ type Deps struct {
 	Limits    Limits
 	// Progress says how far a job's start is, in few words; may be nil.
 	Progress func(job id.Job) string
+	// StopsAt is when an idle attempt is stopped if it stays so, in ns; may be nil.
+	StopsAt func(id.Attempt) int64
 }
 
 // Server leads to applications. Make it with New.
@@ -94,7 +97,7 @@ type Server struct {
 
 // New returns a Server.
 func New(d Deps) (*Server, error) {
-	if d.Sequencer == nil || d.Engine == nil || d.Logins == nil || d.Tickets == nil || d.Now == nil || d.Presence == nil {
+	if d.Sequencer == nil || d.Engine == nil || d.Logins == nil || d.Terminals == nil || d.Tickets == nil || d.Now == nil || d.Presence == nil {
 		return nil, errors.New("gateway: a dependency is missing")
 	}
 	if d.Logger == nil {
@@ -102,6 +105,9 @@ func New(d Deps) (*Server, error) {
 	}
 	if d.Progress == nil {
 		d.Progress = func(id.Job) string { return "" }
+	}
+	if d.StopsAt == nil {
+		d.StopsAt = func(id.Attempt) int64 { return 0 }
 	}
 	s := &Server{Deps: d, live: newLive(d.Limits), entries: newEntries()}
 	s.proxy = s.newProxy()
@@ -111,7 +117,8 @@ func New(d Deps) (*Server, error) {
 	s.pages.HandleFunc("POST /login", s.login)
 	s.pages.HandleFunc("POST /logout", s.logout)
 	s.pages.HandleFunc("GET /open/{app}", s.open)
-	return s, nil
+	s.pages.HandleFunc(ticketPath, func(w http.ResponseWriter, r *http.Request) { s.redeem(w, r, address.App{}) })
+	return s, s.terminalPages()
 }
 
 // recheck is how often rights that end by the clock are looked at.

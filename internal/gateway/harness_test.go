@@ -38,17 +38,18 @@ import (
 
 // harness is a gateway over a real sequencer, before applications that a test writes.
 type harness struct {
-	t       testing.TB
-	seq     *sequencer.Sequencer
-	server  *Server
-	site    address.Site
-	tickets *Tickets
-	web     *httptest.Server
-	engine  *fakeEngine
-	logins  *fakeLogins
-	now     atomic.Int64
-	stop    context.CancelFunc
-	job     id.Job // ada's, with the applications lab (8888) and board (6006)
+	t         testing.TB
+	seq       *sequencer.Sequencer
+	server    *Server
+	site      address.Site
+	tickets   *Tickets
+	web       *httptest.Server
+	engine    *fakeEngine
+	logins    *fakeLogins
+	terminals *fakeTerminals
+	now       atomic.Int64
+	stop      context.CancelFunc
+	job       id.Job // ada's, with the applications lab (8888) and board (6006)
 }
 
 // fakeEngine has an application's server for each port; of any step that was started.
@@ -162,13 +163,14 @@ func newHarness(t testing.TB, public, domain string) *harness {
 		t.Fatal(err)
 	}
 	h.logins = &fakeLogins{h, h.site.Hostname()}
+	h.terminals = &fakeTerminals{h: h}
 	key, err := seal.New(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.tickets = NewTickets(h.site, h.now.Load)
 	h.server, err = New(Deps{
-		Site: h.site, Sequencer: h.seq, Engine: h.engine, Logins: h.logins, Tickets: h.tickets, Key: key, Now: h.now.Load,
+		Site: h.site, Sequencer: h.seq, Engine: h.engine, Logins: h.logins, Terminals: h.terminals, Tickets: h.tickets, Key: key, Now: h.now.Load,
 		Presence: presence.New(h.now.Load), Limits: Limits{PerJob: 64, PerUser: 100, Header: 10 * time.Second},
 		Progress: func(id.Job) string { return "pulling 40%" },
 	})
@@ -197,7 +199,7 @@ func newHarness(t testing.TB, public, domain string) *harness {
 func (h *harness) furnish(domain string) {
 	h.system(command.SitePut{
 		Site: world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour,
-			Apps: world.Apps{Shared: domain != address.DomainNone, Public: true}},
+			Apps: world.Apps{Shared: domain != address.DomainNone, Pages: true, Public: true}},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
 	})

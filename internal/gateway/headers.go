@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/workload"
 )
 
 // identity are the headers by which an application is told who comes and how. Programs read
@@ -83,6 +85,22 @@ func (s *Server) withoutCookie(h http.Header) {
 	h["Cookie"] = []string{strings.Join(kept, "; ")}
 }
 
+// stopsHeader says when a job is stopped if it stays idle, once its user was told so: to what
+// shows its application, which may tell him. Nothing is written into others' pages.
+const stopsHeader = "Croft-Stops-At"
+
+// stops is when that is; zero: it isn't to be, or nobody was told.
+func (s *Server) stops(j *workload.Job) time.Time {
+	if j.State != workload.Running || j.Attempt.Idle.Told == 0 {
+		return time.Time{}
+	}
+	at := s.StopsAt(id.Attempt{Job: j.ID, N: j.Attempt.N})
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, at).Truncate(time.Second)
+}
+
 // forSite are headers by which an answer would act beyond the application that gave it: on
 // the site's other names, or on the cookies of all of them.
 var forSite = []string{"Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Public-Key-Pins"}
@@ -91,6 +109,10 @@ var forSite = []string{"Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc"
 func (s *Server) answerHeaders(h http.Header, host string, v *visit) {
 	for _, name := range forSite {
 		h.Del(name)
+	}
+	h.Del(stopsHeader)
+	if at := s.stops(v.job); !at.IsZero() {
+		h.Set(stopsHeader, at.UTC().Format(time.RFC3339))
 	}
 	if v.base != "" { // its scope would be all applications'
 		h.Del("Service-Worker-Allowed")

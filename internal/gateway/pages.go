@@ -143,7 +143,8 @@ func (s *Server) lead(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// redeem lets whoever has a ticket be known at the application's host, and leads on to a
+// redeem lets whoever has a ticket be known at the application's host, or at the server's own
+// where no application is meant, and leads on to a
 // path without it. A ticket that is spent leads there as well: it may be the page's own
 // history.
 func (s *Server) redeem(w http.ResponseWriter, r *http.Request, a address.App) {
@@ -152,18 +153,22 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request, a address.App) {
 		s.page(w, r, http.StatusMethodNotAllowed, problem{code: codes.Invalid, title: "Not like that", text: "This address is opened by a browser, once."})
 		return
 	}
+	host, at := s.Site.AppHost(a), func(path string) string { return s.Site.AppURL(a, path) }
+	if a == (address.App{}) {
+		host, at = s.Site.Hostname(), s.Site.URL
+	}
 	next := "/"
 	if t, ok := s.Tickets.redeem(r.URL.Query().Get("ticket"), a); ok {
 		if p, known := s.Logins.Known(r.Context(), t.user, t.token); known {
-			s.setCookie(w, s.Site.AppHost(a), s.newBadge(id.User(p.User), t.token))
+			s.setCookie(w, host, s.newBadge(id.User(p.User), t.token))
 			next = t.next
 		}
 	}
-	s.lead(w, r, s.Site.AppURL(a, next))
+	s.lead(w, r, at(next))
 }
 
-// listed is an application on the first page.
-type listed struct{ Name, App, State, Of, URL string }
+// listed is an application on the first page, or a job that has terminals alone.
+type listed struct{ Name, App, State, Of, URL, Terminal, Stops string }
 
 // home lists what somebody may go to.
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
@@ -175,17 +180,33 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	world := s.Sequencer.World()
 	var apps []listed
 	for _, j := range world.Workload.Jobs.All() {
-		if len(j.Spec.Apps) == 0 || !world.CanApp(p, access.AppView, j) || !mineOrShared(p, j) {
+		terminals := j.State == workload.Running && world.Site.Apps.Pages && world.CanApp(p, access.TermView, j)
+		if len(j.Spec.Apps) == 0 && !terminals || !world.CanApp(p, access.AppView, j) || !mineOrShared(p, j) {
 			continue
 		}
 		owner, _ := world.Tenancy.Users.Get(j.User)
+		as := listed{Name: j.Name(), State: string(j.State), Of: owner.Name}
+		if j.Spec.Name != "" {
+			as.Name = j.Spec.Name + " (" + j.Name() + ")"
+		}
+		if terminals {
+			as.Terminal = s.Site.URL(address.Terminal{Job: j.Name(), Name: "main"}.Path())
+		}
+		if at := s.stops(j); !at.IsZero() {
+			as.Stops = "idle: stops at " + at.Format("15:04")
+		}
 		var own []listed
 		for i, app := range j.Spec.Apps {
 			at := address.App{Job: j.ID}
 			if i > 0 {
 				at.Name = app.Name
 			}
-			own = append(own, listed{j.Spec.Name + " (" + j.Name() + ")", app.Name, string(j.State), owner.Name, s.Site.URL(openPath(at, app.Path))})
+			one := as
+			one.App, one.URL = app.Name, s.Site.URL(openPath(at, app.Path))
+			own = append(own, one)
+		}
+		if len(own) == 0 {
+			own = append(own, as)
 		}
 		apps = append(own, apps...) // the newest job first
 	}

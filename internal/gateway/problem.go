@@ -156,8 +156,8 @@ label{display:block;margin:.6em 0}input{font:inherit;padding:.3em;width:100%;box
 {{else}}<p>This server takes no passwords. Open an application from a terminal:</p><p><code>croft app open JOB</code></p>{{end}}</main></body></html>
 {{end}}
 
-{{- define "home"}}{{template "head"}}</head><body><main><h1>Applications of {{.User}}</h1>
-{{if .Apps}}<table>{{range .Apps}}<tr><td><a href="{{.URL}}">{{.Name}}</a></td><td>{{.App}}</td><td>{{.State}}</td><td>{{.Of}}</td></tr>{{end}}</table>
+{{- define "home"}}{{template "head"}}</head><body><main><h1>Applications and terminals of {{.User}}</h1>
+{{if .Apps}}<table>{{range .Apps}}<tr><td>{{if .URL}}<a href="{{.URL}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}</td><td>{{.App}}</td><td>{{if .Terminal}}<a href="{{.Terminal}}">terminal</a>{{end}}</td><td>{{.State}}{{if .Stops}}, <strong>{{.Stops}}</strong>{{end}}</td><td>{{.Of}}</td></tr>{{end}}</table>
 {{else}}<p>None now.</p>{{end}}
 <form method="post" action="/logout"><p><button>Log out</button></p></form></main></body></html>
 {{end}}`))

@@ -16,10 +16,10 @@ import (
 // ticket lets its bearer in at one application, once, as who he is known for elsewhere.
 type ticket struct {
 	user  id.User
-	token id.Token // 0: the peer of the socket
-	app   address.App
-	next  string // path below the application, with its query
-	ends  int64  // ns
+	token id.Token    // 0: the peer of the socket
+	app   address.App // the zero value: the server's own pages
+	next  string      // path below the application, with its query
+	ends  int64       // ns
 }
 
 // Tickets are those that weren't used yet. They end with the server: whoever has one asks
@@ -44,18 +44,36 @@ func NewTickets(site address.Site, now func() int64) *Tickets {
 	return &Tickets{site: site, now: now, out: map[[sha256.Size]byte]ticket{}, by: map[id.User]int{}}
 }
 
-// ticketPath is where a ticket is shown, below an application's address.
+// ticketPath is where a ticket is shown, below an application's address or the server's own.
 const ticketPath = "/.croft/open"
 
 // URL is an address that lets its bearer in at an application, once, until a time in ns, by
 // the user and the token that he has shown.
 func (t *Tickets) URL(user id.User, token id.Token, app address.App, next string) (url string, until int64, err error) {
+	text, until, err := t.sell(user, token, app, next)
+	if err != nil {
+		return "", 0, err
+	}
+	return t.site.AppURL(app, ticketPath+"?ticket="+text), until, nil
+}
+
+// Page is one that lets its bearer in at the server's own pages.
+func (t *Tickets) Page(user id.User, token id.Token, path string) (url string, until int64, err error) {
+	text, until, err := t.sell(user, token, address.App{}, path)
+	if err != nil {
+		return "", 0, err
+	}
+	return t.site.URL(ticketPath + "?ticket=" + text), until, nil
+}
+
+// sell makes a ticket.
+func (t *Tickets) sell(user id.User, token id.Token, app address.App, next string) (text string, until int64, err error) {
 	if t.site.None() {
 		return "", 0, fault.New(codes.Conflict, "this server can't be reached by browsers: set listen.http or public_url")
 	}
 	secret := make([]byte, 24)
 	_, _ = rand.Read(secret) // never fails
-	text := base64.RawURLEncoding.EncodeToString(secret)
+	text = base64.RawURLEncoding.EncodeToString(secret)
 	tk := ticket{user: user, token: token, app: app, next: next, ends: t.now() + int64(TicketLife)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +85,7 @@ func (t *Tickets) URL(user id.User, token id.Token, app address.App, next string
 	}
 	t.out[sha256.Sum256([]byte(text))] = tk
 	t.by[user]++
-	return t.site.AppURL(app, ticketPath+"?ticket="+text), tk.ends, nil
+	return text, tk.ends, nil
 }
 
 // sweep drops what is over. t.mu is held.

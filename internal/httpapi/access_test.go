@@ -128,6 +128,7 @@ func attempts() map[string]attempt {
 		"listTerminals": {ofJob("/v1/jobs/%s/terminals", nil), []string{"ada"}},
 		"joinTerminal":  {ofJob("/v1/jobs/%s/terminals/main", nil), []string{"ada"}},
 		"endTerminal":   {ofJob("/v1/jobs/%s/terminals/main", nil), []string{"ada"}},
+		"openTerminal":  {ofJob("/v1/jobs/%s/terminals/main/open", v1.TerminalOpenRequest{}), []string{"ada"}},
 		"addStep":       {ofStep("/v1/jobs/%s/steps", v1.StepSpec{}), []string{"ada"}},
 		"listSteps":     {ofJob("/v1/jobs/%s/steps", nil), readers},
 		"getStep":       {ofStep("/v1/jobs/%s/steps/2", nil), readers},

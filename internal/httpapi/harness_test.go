@@ -152,10 +152,8 @@ func newHarness(t testing.TB) *harness {
 }
 
 func (h *harness) furnish() {
-	h.system(command.SitePut{
-		Site:       world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 1 << 30},
-		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
-		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
+	h.site(func(s *world.Site) {
+		*s = world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 1 << 30, Apps: world.Apps{Shared: true, Pages: true}}
 	})
 	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range 4 {
@@ -178,6 +176,18 @@ func (h *harness) furnish() {
 	h.as("root", command.MemberPut{Account: "nlp", User: "mia", Role: "manager"})
 	h.as("root", command.MemberPut{Account: "vision", User: "ben", Role: "member"})
 	h.as("root", command.GrantGive{Account: "nlp", Amount: 500 * money.Credit, Source: "DFG-123"})
+}
+
+// site changes what the site says.
+func (h *harness) site(change func(*world.Site)) {
+	h.t.Helper()
+	site := h.seq.World().Site
+	change(&site)
+	h.system(command.SitePut{
+		Site:       site,
+		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour, MaxWall: 48 * hour}},
+		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},
+	})
 }
 
 // token makes a personal token of a user; expires in ns, 0 never.

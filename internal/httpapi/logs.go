@@ -80,7 +80,7 @@ func (c *call) logs() error {
 	if req.attempt > j.Attempt.N && (!req.Follow || j.State == workload.Ended) {
 		return fault.New(codes.NotFound, "job %d has no attempt %d", j.ID, req.attempt)
 	}
-	ctx, stop, err := c.long(basis{access.JobRead, j.User, j.Account})
+	ctx, stop, err := c.long(basis{action: access.JobRead, user: j.User, in: j.Account})
 	if err != nil {
 		return err
 	}

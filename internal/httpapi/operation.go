@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/sequencer"
+	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
 
@@ -252,6 +253,18 @@ type basis struct {
 	action access.Action // empty: what it was let in by is asked at every step
 	user   id.User       // whose the thing is
 	in     id.Account
+	shared id.Job // a job that it may be shared with the caller as; 0: it is none
+}
+
+// ofShared is what a request to a job's terminals goes on by.
+func ofShared(a access.Action, j *workload.Job) basis { return basis{a, j.User, j.Account, j.ID} }
+
+// holds reports whether a principal still has it.
+func (b basis) holds(w *world.World, p access.Principal) bool {
+	if j, ok := w.Workload.Jobs.Get(b.shared); ok && b.shared != 0 {
+		return w.CanApp(p, b.action, j)
+	}
+	return b.action == "" || w.Can(p, b.action, b.user, b.in)
 }
 
 // watch returns when the caller may no longer go on. What happened shows at the next
@@ -284,7 +297,7 @@ func (c *call) withdrawn(may basis) bool {
 		return true
 	}
 	p.Now = now
-	return may.action != "" && !w.Can(p, may.action, may.user, may.in)
+	return !may.holds(w, p)
 }
 
 // until is the server's, as long as the caller may what he was let in by.

@@ -56,6 +56,7 @@ func combined() map[string][][]string {
 		"listTerminals": {{}},                             // likewise
 		"joinTerminal":  {{}},                             // likewise
 		"endTerminal":   {{}},                             // likewise
+		"openTerminal":  {{}},                             // likewise
 		"addStep":       {{}},                             // likewise
 		"saveImage":     {{}},                             // likewise
 		"sshJob":        {{}},                             // likewise

@@ -62,6 +62,8 @@ type Person struct {
 type Apps interface {
 	// URL is good once, until a time in ns. next is a path below the application's address.
 	URL(user id.User, token id.Token, app address.App, next string) (url string, until int64, err error)
+	// Page is likewise for a page of the server's own, by its path.
+	Page(user id.User, token id.Token, path string) (url string, until int64, err error)
 }
 
 // Check is something that must be well for the server to be ready.

@@ -58,7 +58,7 @@ func (c *call) enter(e entry) error {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return fault.New(codes.Invalid, "this is spoken over a WebSocket")
 	}
-	ctx, stop, err := c.long(basis{access.JobEnter, j.User, j.Account})
+	ctx, stop, err := c.long(basis{action: access.JobEnter, user: j.User, in: j.Account})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *call) running() (*workload.Job, engine.StepID, error) {
 		return nil, engine.StepID{}, err
 	}
 	if j.State != workload.Running {
-		return nil, engine.StepID{}, j.NotRunning()
+		return nil, engine.StepID{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
 	}
 	step, err := c.stepToEnter(j)
 	return j, step, err

@@ -167,7 +167,7 @@ func (c *call) stepLogs(req logRequest, n int32) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop, err := c.long(basis{access.JobRead, j.User, j.Account})
+	ctx, stop, err := c.long(basis{action: access.JobRead, user: j.User, in: j.Account})
 	if err != nil {
 		return err
 	}

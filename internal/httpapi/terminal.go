@@ -21,37 +21,54 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/terminal"
+	"croft.dev/croft/internal/workload"
 )
 
 func terminalOperations() []operation {
 	step := param{"step", "beside a further step, by its number"}
-	list := ask("listTerminals", "GET /v1/jobs/{id}/terminals", "The terminals of a running job", access.JobEnter, (*call).terminals, step)
-	join := stream("joinTerminal", "GET /v1/jobs/{id}/terminals/{name}", "Join a terminal of a running job, which is made if there is none of that name (WebSocket)", access.JobEnter, "", (*call).joinTerminal,
+	list := ask("listTerminals", "GET /v1/jobs/{id}/terminals", "The terminals of a running job", access.TermView, (*call).terminals, step)
+	join := stream("joinTerminal", "GET /v1/jobs/{id}/terminals/{name}", "Join a terminal of a running job, which is made if there is none of that name (WebSocket)", access.TermView, "", (*call).joinTerminal,
 		step, param{"view", "true: only look; then none is made"}, param{"term", "TERM of a shell that is started; xterm-256color by default"},
 		param{"cols", "of the terminal there"}, param{"rows", "of the terminal there"},
+		param{"notices", "true: what those in the job are told comes by 9, and not as a line on the screen"},
 		param{"id", "go on in this one, which was joined before, and make none"}, param{"after", "with id: the output from this byte on, as far as it is kept"})
-	join.about = `Each message is a byte and what follows it. To the server: 0 what is typed; 4 {"cols":…,"rows":…} the size there.
+	join.about = `Each message is a byte and what follows it. To the server: 0 what is typed; 4 {"cols":…,"rows":…} the size there;
+8 is answered with an 8, to try the connection.
 From the server: 6 TerminalJoined, first; 7 bytes that restore the screen, not counted; 1 output, whose bytes are counted
-from seq on; 4 the terminal's own size; 3 {"exit_code":…} or {"error":…,"code":…}, last. Whoever is cut off asks for the
+from seq on; 4 the terminal's own size; 9 TerminalNotice; 3 {"exit_code":…} or {"error":…,"code":…}, last. Whoever is cut off asks for the
 same id after seq and the bytes that came since; an error with the code unavailable means the same.`
-	end := drop("endTerminal", "DELETE /v1/jobs/{id}/terminals/{name}", "End what runs in a terminal", access.JobEnter, (*call).endTerminal).with(step)
-	return []operation{list, join, end}
+	end := drop("endTerminal", "DELETE /v1/jobs/{id}/terminals/{name}", "End what runs in a terminal", access.TermUse, (*call).endTerminal).with(step)
+	open := tell("openTerminal", "POST /v1/jobs/{id}/terminals/{name}/open", "An address of a terminal's page at which a browser is known as you, once", access.TermView, ok, (*call).openTerminal)
+	return []operation{list, join, end, open}
 }
 
-// joinTerminal lets the owner of a running job into a terminal beside it.
-func (c *call) joinTerminal() error {
+// joinTerminal lets somebody into a terminal of a running job: the job's owner, and whom it
+// is shared with.
+func (c *call) joinTerminal() error { return c.join(presence.Terminal) }
+
+// join is that. Whoever types is somebody at a terminal; a connection that is none by itself,
+// as that of a page that nobody looks at, counts as another kind.
+func (c *call) join(kind presence.Kind) error {
 	hello, err := c.hello()
 	if err != nil {
 		return err
 	}
-	j, step, err := c.running()
+	notices, err := truth(c.r.URL.Query().Get("notices"), "notices")
+	if err != nil {
+		return err
+	}
+	action := access.TermUse
+	if hello.View {
+		action = access.TermView
+	}
+	j, step, err := c.terminalsOf(action)
 	if err != nil {
 		return err
 	}
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return fault.New(codes.Invalid, "this is spoken over a WebSocket")
 	}
-	ctx, stop, err := c.long(basis{access.JobEnter, j.User, j.Account})
+	ctx, stop, err := c.long(ofShared(action, j))
 	if err != nil {
 		return err
 	}
@@ -60,7 +77,7 @@ func (c *call) joinTerminal() error {
 		return err
 	}
 	if !hello.View {
-		defer c.Presence.Enter(j.ID, presence.Terminal)()
+		defer c.Presence.Enter(j.ID, kind)()
 	}
 	keeper, err := c.Engine.Terminals(ctx, step, hello.ID == "" && !hello.View)
 	if err != nil {
@@ -76,10 +93,41 @@ func (c *call) joinTerminal() error {
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed properly before, where that was possible
 	conn.SetReadLimit(maxMessage)
-	r := &relay{conn: conn, keeper: keeper, hello: hello, patience: c.slowest}
-	defer c.Presence.Listen(j.ID, func(line string) { r.tell(ctx, line) })()
+	r := &relay{conn: conn, keeper: keeper, hello: hello, patience: c.slowest, typed: func() {}}
+	if kind != presence.Terminal {
+		r.typed = func() { c.Presence.Enter(j.ID, presence.Terminal)() }
+	}
+	if notices {
+		defer c.notify(ctx, r, j.ID)()
+	} else {
+		defer c.Presence.Listen(j.ID, func(line string) { r.tell(ctx, line) })()
+	}
 	r.run(ctx)
 	return nil
+}
+
+// terminalsOf is a running job of the caller's, or shared with him, and the step whose
+// terminals are meant.
+func (c *call) terminalsOf(action access.Action) (*workload.Job, engine.StepID, error) {
+	j, err := c.Reader.FindShared(c.r.Context(), c.p, c.path("id"), action)
+	if err != nil {
+		return nil, engine.StepID{}, err
+	}
+	if j.State != workload.Running {
+		return nil, engine.StepID{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
+	}
+	n, err := c.stepParam()
+	if err != nil || n == workload.PrimaryStep {
+		return j, c.engineStep(j.ID, j.Attempt.N, n), err
+	}
+	s, err := c.Reader.StepOf(c.r.Context(), c.p, j, n)
+	if err != nil {
+		return nil, engine.StepID{}, err
+	}
+	if s.State != workload.Running {
+		return nil, engine.StepID{}, fault.New(codes.Conflict, "step %s.%d isn't running: it is %s", j.Name(), n, s.State)
+	}
+	return j, c.engineStep(j.ID, s.Attempt, n), nil
 }
 
 // hello is what is asked of a terminal.
@@ -153,7 +201,7 @@ func printable(s string) string {
 
 // terminals lists those of a job. It is no way in, and isn't in the log.
 func (c *call) terminals() (v1.Page[v1.Terminal], error) {
-	_, step, err := c.running()
+	_, step, err := c.terminalsOf(access.TermView)
 	if err != nil {
 		return v1.Page[v1.Terminal]{}, err
 	}
@@ -224,7 +272,7 @@ func (c *call) endTerminal() error {
 	if err := checkTerminal(hello.Name); err != nil {
 		return err
 	}
-	j, step, err := c.running()
+	j, step, err := c.terminalsOf(access.TermUse)
 	if err != nil {
 		return err
 	}
@@ -243,6 +291,7 @@ type relay struct {
 	keeper   io.ReadWriteCloser
 	hello    terminal.Hello
 	patience time.Duration
+	typed    func() // is told that something was
 }
 
 // run goes on until the terminal has ended, the client has gone or may not go on.
@@ -272,11 +321,19 @@ func (r *relay) receive(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if len(b) == 0 || r.hello.View {
+		switch {
+		case len(b) == 0:
+			continue
+		case b[0] == v1.TerminalPing:
+			if r.write(ctx, v1.TerminalPing, nil) != nil {
+				return
+			}
+		case r.hello.View:
 			continue
 		}
 		switch b[0] {
 		case v1.ExecStdin:
+			r.typed()
 			for part := range slices.Chunk(b[1:], terminal.MaxMessage) {
 				if terminal.Write(r.keeper, terminal.Input, part) != nil {
 					return

@@ -2,6 +2,8 @@ package query
 
 import (
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/workload"
@@ -43,6 +45,16 @@ func (r *Reader) idleWire(v view, j *workload.Job) *v1.Idle {
 }
 
 const second = 1_000_000_000
+
+// Warned is when a running job is stopped if it stays idle, once its user was told so; nil
+// before, and when it is at work again.
+func (r *Reader) Warned(p access.Principal, k id.Job) *v1.Idle {
+	v := r.view(p)
+	if j, ok := v.w.Workload.Jobs.Get(k); ok {
+		return r.idleBrief(v, j)
+	}
+	return nil
+}
 
 // idleBrief is that for lists: only of a job whose user was told that it is to be stopped.
 func (r *Reader) idleBrief(v view, j *workload.Job) *v1.Idle {

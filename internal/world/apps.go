@@ -1,19 +1,27 @@
 package world
 
 import (
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
 )
 
-// Apps is what the site allows of jobs' applications.
+// Apps is what the site allows of jobs' applications, and with them of terminals.
 type Apps struct {
 	Shared bool // others than a job's owner may be let in
+	Pages  bool // terminals may be on pages of the server's: no application of another's has their origin
 	Public bool // whoever comes may
 }
 
-// CanApp reports whether p may do a to the applications of a job, at the time as of which
-// p is.
+// NoPages says why terminals aren't on pages of the server's.
+func NoPages() error {
+	return fault.New(codes.Denied, "applications here share the server's origin and are for others than their owners (apps.share_by_path): a page of one could type in your terminals, so there are none on pages; use croft terminal")
+}
+
+// CanApp reports whether p may do a to the applications or terminals of a job, at the time as
+// of which p is.
 func (w *World) CanApp(p access.Principal, a access.Action, j *workload.Job) bool {
 	t := access.Target{Owner: int64(j.User)}
 	now := max(p.Now, w.Now)
