@@ -206,16 +206,28 @@ func BareHost(host string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }
 
-var labelPattern = regexp.MustCompile(`\A([1-9][0-9]{0,17})(?:-([a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?))?\z`)
-
 // ParseApp reads an application's label: 118, or 118-board.
 func ParseApp(label string) (App, bool) {
-	m := labelPattern.FindStringSubmatch(label)
-	if m == nil {
+	number, name, named := strings.Cut(label, "-")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || len(number) > 18 || number[0] == '0' || named && !appName(name) {
 		return App{}, false
 	}
-	n, err := strconv.ParseInt(m[1], 10, 64)
-	return App{id.Job(n), m[2]}, err == nil
+	return App{id.Job(n), name}, true
+}
+
+// appName reports whether an application may be called so: up to 32 small letters, digits and
+// dashes, which are neither first nor last.
+func appName(s string) bool {
+	if s == "" || len(s) > 32 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // ByPath says what a request for an escaped path is for, at a site that reaches applications

@@ -80,6 +80,10 @@ var layers = []layer{
 		why: "it counts and decides nothing",
 	},
 	{
+		name: "upstream", packages: []string{"internal/upstream"},
+		why: "it carries bytes and knows neither whose nor where to",
+	},
+	{
 		name: "machine", packages: []string{"internal/people", "internal/config", "internal/setup"}, ordered: true,
 		may: []string{"leaves", "address", "engine", "internal/engine/cri/bind", "api/v1/codes"},
 		why: "they say what the machine is like, mounts included; what follows from it is decided elsewhere",
@@ -156,7 +160,7 @@ var layers = []layer{
 	},
 	{
 		name: "gateway", packages: []string{"internal/gateway"},
-		may: []string{"internal/sequencer", "internal/engine", "internal/seal", "internal/terminal", "internal/webterm", "address", "presence", "command", "domain", "leaves", "api/v1/codes"},
+		may: []string{"internal/sequencer", "internal/engine", "internal/seal", "internal/terminal", "internal/webterm", "internal/upstream", "address", "presence", "command", "domain", "leaves", "api/v1/codes"},
 		why: "a transport holds no rules and knows no other transport: whoever puts the server together says how people are known",
 	},
 	{
@@ -235,7 +239,7 @@ var homes = []home{
 	{"golang.org/x/sync/semaphore", []string{"internal/engine/cri"}, "steps of an attempt are changed beside each other, the attempt alone"},
 	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri"}, "several containers are stopped at a time"},
 	{"golang.org/x/sys/unix", []string{
-		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "test/site",
+		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "internal/upstream", "test/site",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},
 }

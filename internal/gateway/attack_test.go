@@ -240,7 +240,7 @@ func TestOnlyNamedPorts(t *testing.T) {
 	h := newHarness(t, "", address.DomainAuto)
 	s := &Server{Deps: Deps{Engine: h.engine}}
 	for _, to := range []string{"127.0.0.1:22", "localhost:22", "[::1]:22", "169.254.169.254:80", "example.com:80", "x:80", "0a1b2c3d-1-1:80"} {
-		if c, err := s.dial(context.Background(), "tcp", to); err == nil {
+		if c, err := s.dial(context.Background(), to); err == nil {
 			c.Close()
 			t.Errorf("%s was connected to", to)
 		}
@@ -431,7 +431,7 @@ func TestBadApplications(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, "", address.DomainAuto)
 			h.server.Limits.Header = 100 * time.Millisecond
-			h.server.proxy = h.server.newProxy()
+			h.server.newProxy()
 			h.engine.err = tt.err
 			if tt.app != nil {
 				l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"time"
 
 	"croft.dev/croft/internal/access"
@@ -24,6 +25,8 @@ import (
 	"croft.dev/croft/internal/seal"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/upstream"
+	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
 
@@ -89,10 +92,12 @@ type Deps struct {
 // Server leads to applications. Make it with New.
 type Server struct {
 	Deps
-	live    *live
-	entries *entries
-	proxy   *httputil.ReverseProxy
-	pages   *http.ServeMux
+	live     *live
+	entries  *entries
+	upstream *upstream.Transport
+	proxy    *httputil.ReverseProxy
+	buffers  buffers
+	pages    *http.ServeMux
 }
 
 // New returns a Server.
@@ -110,7 +115,7 @@ func New(d Deps) (*Server, error) {
 		d.StopsAt = func(id.Attempt) int64 { return 0 }
 	}
 	s := &Server{Deps: d, live: newLive(d.Limits), entries: newEntries()}
-	s.proxy = s.newProxy()
+	s.newProxy()
 	s.pages = http.NewServeMux()
 	s.pages.HandleFunc("GET /{$}", s.home)
 	s.pages.HandleFunc("GET /login", s.loginPage)
@@ -136,6 +141,7 @@ func (s *Server) Run(ctx context.Context) {
 		changed := s.Sequencer.Watch() // before looking, so that nothing is missed
 		w, now := s.Sequencer.World(), s.Now()
 		s.live.end(func(g group) bool { return !g.may(w, now) })
+		s.upstream.Sweep(running(w))
 		select {
 		case <-changed:
 		case <-look.C:
@@ -147,6 +153,24 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// running reports of hosts of URLs whether they are of jobs that run: connections to others
+// aren't kept, and with them the network that they are in.
+func running(w *world.World) func(host string) bool {
+	return func(host string) bool {
+		attempt, _, _ := strings.Cut(host, ".")
+		words := strings.Split(attempt, "-")
+		if len(words) < 2 {
+			return false
+		}
+		k, ok := id.ParseJob(words[len(words)-2])
+		if !ok {
+			return false
+		}
+		j, ok := w.Workload.Jobs.Get(k)
+		return ok && j.State == workload.Running && attempt == id.Attempt{Job: k, N: j.Attempt.N}.Engine(w.Site.Instance)
 	}
 }
 

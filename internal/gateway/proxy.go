@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/upstream"
 )
 
 const (
@@ -35,24 +36,16 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
-// newProxy returns what carries requests. Connections to applications are kept and used
-// again, each for one port of one attempt, which is the host of its URL.
-func (s *Server) newProxy() *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		Transport: &http.Transport{
-			DialContext:            s.dial,
-			DisableCompression:     true,
-			MaxIdleConns:           4096,
-			MaxIdleConnsPerHost:    128,
-			IdleConnTimeout:        90 * time.Second,
-			ResponseHeaderTimeout:  s.Limits.Header,
-			ExpectContinueTimeout:  time.Second,
-			MaxResponseHeaderBytes: maxAnswerHeader,
-		},
+// newProxy makes what carries requests. Connections to applications are kept and used again,
+// each for one port of one attempt, which is the host of its URL.
+func (s *Server) newProxy() {
+	s.upstream = upstream.New(upstream.Config{Dial: s.dial, Header: maxAnswerHeader, Patience: s.Limits.Header, Idle: 128, IdleFor: 90 * time.Second})
+	s.proxy = &httputil.ReverseProxy{
+		Transport:      informed{s.upstream},
 		Rewrite:        s.rewrite,
 		ModifyResponse: s.answer,
-		ErrorHandler:   s.failed,
-		BufferPool:     new(buffers),
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { s.failed(w, r, visitOf(r.Context()), err) },
+		BufferPool:     &s.buffers,
 		ErrorLog:       slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -79,7 +72,7 @@ func target(v *visit) string {
 }
 
 // dial connects to what target names.
-func (s *Server) dial(ctx context.Context, _, to string) (net.Conn, error) {
+func (s *Server) dial(ctx context.Context, to string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(to)
 	if err != nil {
 		return nil, err
@@ -97,19 +90,29 @@ func (s *Server) dial(ctx context.Context, _, to string) (net.Conn, error) {
 
 // forward hands a request on, and the answer back.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *visit) {
+	if !upgrades(r) && upstream.Bare(r) {
+		s.carry(w, r, v)
+		return
+	}
 	s.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
 // rewrite makes the request that the application gets.
 func (s *Server) rewrite(p *httputil.ProxyRequest) {
 	v, out := visitOf(p.In.Context()), p.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = "http", target(v), nil
-	out.URL.RawQuery = p.In.URL.RawQuery // as it came, well written or not
-	if v.base != "" && v.app.Strip {
-		stripBase(out.URL, v.base)
-	}
+	out.URL = v.url(p.In.URL)
 	out.Host = p.In.Host
 	s.requestHeaders(p.In, out.Header, v)
+}
+
+// url is where what was asked for is found: with its query as it came, well written or not.
+func (v *visit) url(in *url.URL) *url.URL {
+	u := *in
+	u.Scheme, u.Host, u.User = "http", target(v), nil
+	if v.base != "" && v.app.Strip {
+		stripBase(&u, v.base)
+	}
+	return &u
 }
 
 // stripBase takes the application's own path off; the rest is kept as it was written.
@@ -127,8 +130,7 @@ func (s *Server) answer(r *http.Response) error {
 }
 
 // failed says why there is no answer.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
-	v := visitOf(r.Context())
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	var not *engine.DialError
 	var gone *engine.NotFoundError
 	var slow interface{ Timeout() bool }
@@ -148,7 +150,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 		s.page(w, r, http.StatusGatewayTimeout, problem{code: codes.Unavailable, title: "The application doesn't answer",
 			text: "Application " + v.app.Name + " of job " + v.job.Name() + " took the request and didn't answer within " + s.Limits.Header.String() + ". It may hang: its log says more."})
 		return
-	case strings.Contains(err.Error(), "server response headers exceeded"):
+	case errors.Is(err, upstream.ErrHeaders):
 		s.broken(w, r, v, "its answer's headers are larger than 256 KiB")
 		return
 	default:

@@ -146,13 +146,14 @@ func (s *Server) enter(r *http.Request, v *visit) error {
 	return nil
 }
 
+var errForeign = fault.New(codes.Denied, "this was asked for by a page of another origin, which isn't let through")
+
 // foreign refuses what a page of another origin has the browser send: with its cookie it
 // would act for whoever looks at that page. Following a link there is no such thing.
 func (s *Server) foreign(r *http.Request) error {
-	denied := fault.New(codes.Denied, "this was asked for by a page of another origin, which isn't let through")
 	if origin := r.Header.Get("Origin"); origin != "" && (changes(r) || upgrades(r)) {
 		if !s.sameOrigin(r, origin) {
-			return denied
+			return errForeign
 		}
 		return nil
 	}
@@ -164,7 +165,7 @@ func (s *Server) foreign(r *http.Request) error {
 	if !changes(r) && !upgrades(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && (dest == "" || dest == "document") {
 		return nil
 	}
-	return denied
+	return errForeign
 }
 
 // changes reports whether a request is of a kind that may change something.
