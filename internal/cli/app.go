@@ -18,12 +18,14 @@ func (a *app) appCmd() *cobra.Command {
 
 func (a *app) appOpenCmd() *cobra.Command {
 	var req v1.OpenRequest
+	var open bool
 	cmd := &cobra.Command{
 		Use:   "open JOB",
 		Short: "Print an address of a job's web application that logs you in",
 		Long: `Print an address of a web application in a job. The browser that opens it first, in
 the next minutes, is known there as you, until it is logged out, and for 12 hours at
-most. Whoever has the address may do that: keep it to yourself.`,
+most. Whoever has the address may do that: keep it to yourself. --open has your
+browser do so at once.`,
 		Example: `  croft app open 118
   croft app open 118 --app board
   croft app open 118 --path /lab/tree/train.ipynb`,
@@ -38,11 +40,13 @@ most. Whoever has the address may do that: keep it to yourself.`,
 			if err != nil {
 				return err
 			}
+			a.show(cmd.Context(), got.URL, open)
 			return a.print(got, func(w io.Writer) { fmt.Fprintln(w, clean(got.URL)) })
 		},
 	}
 	cmd.Flags().StringVar(&req.App, "app", "", "which one, by its name; by default the first")
 	cmd.Flags().StringVar(&req.Path, "path", "", "a page of it; by default where it wants browsers first")
+	cmd.Flags().BoolVar(&open, "open", false, openUsage)
 	return cmd
 }
 

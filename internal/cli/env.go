@@ -32,6 +32,10 @@ type Env struct {
 	Signals func(sigs ...os.Signal) (c <-chan os.Signal, stop func())
 	// Program finds a program that belongs to this one.
 	Program func(name string) (string, error)
+	// Browser has the user's browser open an address.
+	Browser func(url string) error
+	// Own tells whether the other end of a connection on loopback is the user's own.
+	Own func(remote, local string) bool
 	// Exec replaces this process; it returns only on failure.
 	Exec func(path string, args []string) error
 }
@@ -71,6 +75,8 @@ func System() Env {
 		Term:    systemTerminal(),
 		Signals: notify,
 		Program: findProgram,
+		Browser: startBrowser,
+		Own:     ownConnection,
 		Exec: func(path string, args []string) error {
 			return syscall.Exec(path, args, os.Environ())
 		},

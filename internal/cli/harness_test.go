@@ -136,6 +136,8 @@ func newBench(t *testing.T, h http.Handler) *bench {
 		Zone:    zone,
 		Signals: func(...os.Signal) (<-chan os.Signal, func()) { return b.signals, func() {} },
 		Program: func(name string) (string, error) { return "/opt/croft/" + name, nil },
+		Browser: func(string) error { return errNoBrowser },
+		Own:     func(_, _ string) bool { return true },
 		Exec: func(path string, args []string) error {
 			return errors.New("exec " + strings.Join(args, " "))
 		},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -110,8 +111,8 @@ turns colour off.`,
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(a.output); err != nil {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(checkOutput(a.output), cmd.ValidateFlagGroups()); err != nil {
 				return err
 			}
 			a.running = true

@@ -72,6 +72,7 @@ type seat struct {
 	name string // of the terminal
 	view bool
 	keys []byte // that leave it
+	back string // the command that comes back to it; "": croft terminal
 }
 
 // openSeat prints where a browser has it.
@@ -89,6 +90,9 @@ func (a *app) openSeat(ctx context.Context, s seat) error {
 
 // again is the command that comes back to it.
 func (s seat) again() string {
+	if s.back != "" {
+		return s.back
+	}
 	text := "croft terminal " + s.of
 	if s.name != mainTerminal {
 		text += " " + clean(s.name)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,14 +43,29 @@ func (a *app) shellCmd() *cobra.Command {
 // workspaceOptions are the flags of the commands that start workspaces.
 type workspaceOptions struct {
 	specFlags
-	image          string
-	noHome, detach bool
+	workspaceEntry
+	image  string
+	noHome bool
+}
+
+// workspaceEntry is how a workspace is entered that has been started.
+type workspaceEntry struct {
+	detach, open bool
+	again        string // the command that comes back to it
+}
+
+func (e *workspaceEntry) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&e.detach, "detach", "d", false, "don't wait until it is ready; print its number")
+	cmd.Flags().BoolVar(&e.open, "open", false, openUsage)
+	cmd.MarkFlagsMutuallyExclusive("detach", "open")
 }
 
 const workspaceLong = `One that you have by that name is gone on with: what runs is shown again, what is
 stopped is started. Else it is made of the template, with the flags' changes. Your
-home is mounted. It waits for its turn like any job; when it answers, its number
-goes to standard output.
+home is mounted. It waits for its turn like any job. Once its program answers, the
+address goes to standard output at which a browser is known as you: that of whoever
+opens it first, in the next minutes. One without a web program, as a shell, is joined
+on a terminal, as croft terminal does; elsewhere its number is printed.
 
 It stops at its time limit at the latest. Files in your home stay, and so does its
 address; it is yours until croft workspace rm.`
@@ -71,6 +84,8 @@ func (a *app) workspaceNewCmd(use, short, template, example string) *cobra.Comma
 			name := template
 			if len(args) > 0 {
 				name = args[0]
+			} else if o.again = "croft " + use; o.Name != "" {
+				o.again += " --name " + clean(o.Name)
 			}
 			return a.workspaceUp(cmd, name, &o)
 		},
@@ -83,7 +98,7 @@ func (a *app) workspaceNewCmd(use, short, template, example string) *cobra.Comma
 	fs := cmd.Flags()
 	fs.StringVar(&o.image, "image", "", "another `IMAGE` than the template's")
 	fs.BoolVar(&o.noHome, "no-home", false, "don't mount your home")
-	fs.BoolVarP(&o.detach, "detach", "d", false, "don't wait until it is ready")
+	o.flags(cmd)
 	for _, none := range []string{"array", "after", "deadline"} {
 		_ = fs.MarkHidden(none) // a workspace has none, as the server says
 	}
@@ -119,7 +134,7 @@ func (a *app) workspaceUp(cmd *cobra.Command, template string, o *workspaceOptio
 			return err
 		}
 	}
-	return a.workspaceReady(cmd.Context(), c, job, o.detach)
+	return a.workspaceReady(cmd.Context(), c, job, o.workspaceEntry)
 }
 
 // workspaceOf is the caller's workspace of a name; nil if there is none.
@@ -196,74 +211,6 @@ func (a *app) workspaceAgain(ctx context.Context, c *v1.Client, job *v1.Job, cha
 	return started, nil
 }
 
-// workspaceReady waits until a workspace's apps answer, and says where they are.
-func (a *app) workspaceReady(ctx context.Context, c *v1.Client, job *v1.Job, detach bool) error {
-	if detach {
-		return a.printWorkspace(job)
-	}
-	began := a.env.Now()
-	bar := progress{w: a.env.Stderr, inPlace: a.env.Term.Err, now: a.env.Now}
-	was := job.Ready != nil
-	got, err := c.Wait(ctx, job.ID, v1.Ready, v1.WaitOptions{Window: away, Poll: readyPoll, Each: func(j *v1.Job) {
-		if j.State != "stopped" && (j.State != "running" || j.Ready == nil) {
-			bar.show(clean(j.ID)+" "+a.workspacePhase(j), j.Progress != "" || j.State != "queued")
-		}
-	}})
-	bar.clear()
-	if err != nil {
-		return err
-	}
-	if got.State != "running" {
-		a.tell("%s %s %s%s", clean(got.ID), clean(got.Name), clean(jobState(got)), because(otherwise(got.Message, strings.ReplaceAll(got.Outcome, "_", " "))))
-		a.tell("see:  croft logs %s", clean(got.ID))
-		return exitStatus(1)
-	}
-	if !was {
-		a.tell("%s ready in %s", clean(got.ID), span(a.env.Now().Sub(began).Round(time.Second)))
-	}
-	return a.printWorkspace(got)
-}
-
-// readyPoll asks often while something moves.
-func readyPoll(j *v1.Job) time.Duration {
-	if j != nil && j.State != "queued" && j.State != "held" {
-		return time.Second
-	}
-	return 5 * time.Second
-}
-
-// workspacePhase is what a workspace does before it is ready.
-func (a *app) workspacePhase(j *v1.Job) string {
-	switch {
-	case j.Progress != "":
-		return clean(j.Progress)
-	case j.State == "queued" && j.Window != nil:
-		return a.window(*j.Window)
-	case j.State == "running":
-		return "starting"
-	case j.State == "held":
-		return "held: " + clean(a.heldInfo(j))
-	}
-	return clean(j.State)
-}
-
-// printWorkspace prints a workspace's number, and how long it goes on.
-func (a *app) printWorkspace(j *v1.Job) error {
-	return a.print(j, func(w io.Writer) {
-		fmt.Fprintln(w, clean(j.ID))
-		home := "no home mounted"
-		if slices.ContainsFunc(j.Spec.Mounts, func(m v1.Mount) bool { return !m.ReadOnly && (m.Type == "" || m.Type == "bind") }) {
-			home = "home mounted"
-		}
-		if j.Limit != nil && j.State == "running" {
-			a.tell("%s; stops at %s at the latest, files stay", home, a.clock(*j.Limit))
-		}
-		if j.Spec.Pause && j.State == "running" {
-			a.tell("try:  croft exec -it %s -- bash", clean(j.ID))
-		}
-	})
-}
-
 // tell prints a line beside the output proper.
 func (a *app) tell(format string, args ...any) { fmt.Fprintf(a.env.Stderr, format+"\n", args...) }
 
@@ -332,13 +279,13 @@ on; its name and account stay.`,
 			if job, err = a.workspaceAgain(cmd.Context(), c, job, changes); err != nil {
 				return err
 			}
-			return a.workspaceReady(cmd.Context(), c, job, o.detach)
+			return a.workspaceReady(cmd.Context(), c, job, o.workspaceEntry)
 		},
 	}
 	o.amounts(a, cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&o.image, "image", "", "another `IMAGE` than before")
-	fs.BoolVarP(&o.detach, "detach", "d", false, "don't wait until it is ready")
+	o.workspaceEntry.flags(cmd)
 	for _, none := range []string{"array", "after", "deadline", "name", "account"} {
 		_ = fs.MarkHidden(none) // a workspace has none, or keeps it, as the server says
 	}

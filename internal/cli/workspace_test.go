@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
 
 	v1 "croft.dev/croft/api/v1"
 )
@@ -21,6 +25,9 @@ func TestWorkspaceUp(t *testing.T) {
 		}
 		return j
 	}
+	ready := map[string]any{"GET /v1/jobs/jupyter": job("running"), "GET /v1/jobs/119": job("running"), "POST /v1/jobs/119/open": v1.Opened{URL: "http://119.apps.localhost:7370/.croft/open?ticket=x", Expires: *at(15, 15)}}
+	shell := job("running")
+	shell.Name, shell.Spec.Name, shell.Spec.Apps = "shell", "shell", nil
 	failed := job("stopped")
 	failed.Outcome, failed.Message = "failed", "no such image"
 	refused := &v1.Problem{Status: 422, Code: "refused", ID: "119", Detail: "asked for 8 gpu, gpu1 has 4", Reasons: reasons, Remedy: remedy}
@@ -34,20 +41,26 @@ func TestWorkspaceUp(t *testing.T) {
 	}{
 		"a new one": {
 			line: "notebook --gpu 1 -e SEED=1", asks: []string{`POST /v1/jobs {"name":"jupyter","kind":"workspace","image":"jupyter:1","env":{"SEED":"1"},"mounts":[{"source":"~"}]`, `"gpu":"1"`},
-			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued"), "GET /v1/jobs/119": job("running")},
-			says:    []string{"119 jupyter: quote 2.288", "119 ready in", "home mounted; stops at 23:00", "119\n"},
+			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued"), "GET /v1/jobs/119": job("running"), "POST /v1/jobs/119/open": ready["POST /v1/jobs/119/open"]},
+			says:    []string{"119 jupyter: quote 2.288", "119 ready in", "home mounted; stops at 23:00", "logs in once, until 15:15; another:  croft notebook\n", "http://119.apps.localhost:7370/.croft/open?ticket=x\n"},
 		},
 		"without a home, of another image": {
 			line: "ws new jupyter --name nb --image lab:2 --no-home -d", asks: []string{`POST /v1/jobs {"name":"nb","kind":"workspace","image":"lab:2"`}, never: `"mounts"`,
-			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued")},
+			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued")}, says: []string{"119\n"},
 		},
 		"no such template": {line: "workspace new lab", answers: map[string]any{"GET /v1/templates": templates}, code: 2, says: []string{"no such template: lab (there are: jupyter)"}},
-		"one that runs":    {line: "notebook", answers: map[string]any{"GET /v1/jobs/jupyter": job("running"), "GET /v1/jobs/119": job("running")}, says: []string{"119\n"}, never: "POST"},
+		"one that runs":    {line: "notebook", answers: ready, says: []string{"119.apps.localhost"}, never: "POST /v1/jobs {"},
+		"for a script":     {line: "workspace start jupyter -o json", answers: ready, says: []string{`"id": "119"`, `"url": "http://119.apps.localhost:7370/.croft/open?ticket=x"`}},
+		"no browser":       {line: "notebook --open", answers: ready, says: []string{"there is no browser here: open this yourself\n", "119.apps.localhost"}},
+		"without a terminal": {
+			line: "shell", answers: map[string]any{"GET /v1/jobs/shell": shell, "GET /v1/jobs/119": shell}, says: []string{"croft terminal shell\n", "119\n"}, never: "POST",
+		},
+		"open, without waiting": {line: "notebook -d --open", answers: ready, code: 2, says: []string{"[detach open]", "see:  croft notebook --help"}},
 		"one that runs, with changes": {
 			line: "notebook --gpu 2", answers: map[string]any{"GET /v1/jobs/jupyter": job("running")}, code: 2, says: []string{"croft workspace stop jupyter first"}, never: "POST",
 		},
 		"one that is stopped": {
-			line: "notebook --gpu 2", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": job("queued"), "GET /v1/jobs/119": job("running")},
+			line: "notebook --gpu 2", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": job("queued"), "GET /v1/jobs/119": job("running"), "POST /v1/jobs/119/open": ready["POST /v1/jobs/119/open"]},
 			asks: []string{`POST /v1/jobs/119/start {"set":{"gpu":"2"}}`}, says: []string{"119 ready"},
 		},
 		"one that can't start": {
@@ -87,5 +100,51 @@ func TestWorkspaceUp(t *testing.T) {
 				t.Logf("%s\n%s", said, asked)
 			}
 		})
+	}
+}
+
+// Whoever wants a shell is in one, on a terminal; how he left it or not, he is told that it
+// goes on.
+func TestShell(t *testing.T) {
+	spec := v1.JobSpec{Kind: "workspace", Name: "dev", Image: "debian", Pause: true}
+	job := v1.Job{ID: "119", Name: "dev", State: "running", Spec: spec, Started: at(15, 0), Ready: at(15, 0), Limit: at(23, 0)}
+	joined := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.CloseNow()
+		for _, text := range []string{string(rune(v1.TerminalAs)) + `{"id":"0123456789abcdef","seq":0}`, string(rune(v1.ExecExit)) + `{"exit_code":7}`} {
+			_ = conn.Write(r.Context(), websocket.MessageBinary, []byte(text))
+		}
+		_ = conn.Close(websocket.StatusNormalClosure, "")
+	})
+	f := &fake{answers: map[string]any{"GET /v1/jobs/dev": job, "GET /v1/jobs/119": job, "GET /v1/jobs/119/terminals/main": joined}}
+	b := newBench(t, f)
+	raw := 0
+	b.app.env.Term = terminalOf(&raw)
+	in, feed := io.Pipe()
+	defer feed.Close()
+	b.app.env.Stdin = in
+	if code := b.run("shell", "--name", "dev"); code != 7 || raw != 2 {
+		t.Errorf("exit %d, raw %d", code, raw)
+	}
+	if want := "119 dev runs on.  back:  croft shell --name dev  no more:  croft workspace stop dev\n"; !strings.HasSuffix(b.stderr.String(), want) {
+		t.Errorf("%q doesn't end with %q", b.stderr, want)
+	}
+}
+
+// What is stopped while it starts goes on, and who stopped it knows how to come back.
+func TestWorkspaceInterrupted(t *testing.T) {
+	signals := make(chan os.Signal)
+	job := v1.Job{ID: "119", Name: "jupyter", State: "starting", Spec: v1.JobSpec{Kind: "workspace", Name: "jupyter", Apps: []v1.App{{Name: "web", Port: 8888}}}}
+	f := &fake{answers: map[string]any{"GET /v1/jobs/jupyter": job, "GET /v1/jobs/119": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		signals <- os.Interrupt
+		<-r.Context().Done()
+	})}}
+	b := newBench(t, f)
+	b.signals = signals
+	if code := b.run("notebook"); code != exitInterrupted || !strings.Contains(b.stderr.String(), "119 jupyter goes on without you.  back:  croft notebook  no more:  croft workspace stop jupyter\n") {
+		t.Errorf("exit %d: %s", code, b.stderr)
 	}
 }

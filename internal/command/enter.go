@@ -152,16 +152,18 @@ func enter(w *world.World, at world.Context, k id.Job, n int32, text string) (wo
 
 // inStep notes what somebody who may does in a step, if that runs.
 func inStep(w *world.World, j *workload.Job, n int32, text string) (world.Outcome, error) {
-	state := j.State
+	if j.State != workload.Running {
+		return world.Outcome{}, j.NotRunning()
+	}
 	if n != workload.PrimaryStep {
 		s, ok := w.Workload.Step(j.ID, n)
 		if !ok {
 			return world.Outcome{}, fault.New(codes.Conflict, "step %s.%d isn't running", j.Name(), n)
 		}
-		state, text = s.State, fmt.Sprintf("step %d: %s", n, text)
-	}
-	if j.State != workload.Running || state != workload.Running {
-		return world.Outcome{}, fault.New(codes.Conflict, "%s.%d isn't running: it is %s", j.Name(), n, state)
+		if s.State != workload.Running {
+			return world.Outcome{}, fault.New(codes.Conflict, "step %s.%d isn't running: it is %s", j.Name(), n, s.State)
+		}
+		text = fmt.Sprintf("step %d: %s", n, text)
 	}
 	return world.Outcome{Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: text}}, nil
 }

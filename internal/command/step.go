@@ -31,7 +31,7 @@ func (c StepAdd) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{}, err
 	}
 	if old.State != workload.Starting && old.State != workload.Running {
-		return world.Outcome{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", old.Name(), old.State)
+		return world.Outcome{}, old.NotRunning()
 	}
 	live := 0
 	for range w.Workload.StepsOf(old.ID) {

@@ -26,13 +26,18 @@ func appOperations() []operation {
 // openApp gives whoever may look at an application an address that lets his browser in.
 func (c *call) openApp(in v1.OpenRequest) (v1.Opened, error) {
 	w := c.Sequencer.World()
-	k, isJob := id.ParseJob(c.path("id"))
+	k, err := c.jobMeant()
+	if err != nil {
+		return v1.Opened{}, err
+	}
 	j, found := w.Workload.Jobs.Get(k)
-	if !isJob || !found || !w.CanApp(c.p, access.AppView, j) {
+	if !found || !w.CanApp(c.p, access.AppView, j) {
 		return v1.Opened{}, fault.NotFound("job", clipped(c.path("id")))
 	}
 	app, has := j.Spec.App(in.App)
 	switch {
+	case j.State == workload.Stopped:
+		return v1.Opened{}, j.NotRunning()
 	case len(j.Spec.Apps) == 0:
 		return v1.Opened{}, fault.New(codes.Conflict, "job %s has no applications", j.Name())
 	case !has:
@@ -72,7 +77,7 @@ func clipped(s string) string { return s[:min(len(s), 40)] }
 
 // share lets others in.
 func (c *call) share(in v1.ShareRequest) (v1.Job, error) {
-	k, err := c.jobToShare()
+	k, err := c.jobMeant()
 	if err != nil {
 		return v1.Job{}, err
 	}
@@ -92,19 +97,25 @@ func (c *call) share(in v1.ShareRequest) (v1.Job, error) {
 
 // unshare lets them no longer in.
 func (c *call) unshare(in v1.UnshareRequest) (v1.Job, error) {
-	k, err := c.jobToShare()
+	k, err := c.jobMeant()
 	if err != nil {
 		return v1.Job{}, err
 	}
 	return c.changeShared(command.JobUnshare{Job: k, User: in.User, Account: in.Account, Public: in.Public})
 }
 
-func (c *call) jobToShare() (id.Job, error) {
-	k, isJob := id.ParseJob(c.path("id"))
-	if !isJob {
-		return 0, fault.NotFound("job", clipped(c.path("id")))
+// jobMeant is the job of the path: whose ever by its number, a workspace of the caller's own by
+// its name. What he may do there is asked afterwards.
+func (c *call) jobMeant() (id.Job, error) {
+	name := c.path("id")
+	j, err := c.Reader.Find(c.r.Context(), c.p, name, access.JobRead)
+	if err == nil {
+		return j.ID, nil
 	}
-	return k, nil
+	if k, isJob := id.ParseJob(name); isJob {
+		return k, nil
+	}
+	return 0, fault.NotFound("job", clipped(name))
 }
 
 func (c *call) changeShared(cmd world.Command) (v1.Job, error) {

@@ -95,7 +95,7 @@ func (c *call) running() (*workload.Job, engine.StepID, error) {
 		return nil, engine.StepID{}, err
 	}
 	if j.State != workload.Running {
-		return nil, engine.StepID{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
+		return nil, engine.StepID{}, j.NotRunning()
 	}
 	step, err := c.stepToEnter(j)
 	return j, step, err

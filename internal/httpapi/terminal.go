@@ -114,7 +114,7 @@ func (c *call) terminalsOf(action access.Action) (*workload.Job, engine.StepID, 
 		return nil, engine.StepID{}, err
 	}
 	if j.State != workload.Running {
-		return nil, engine.StepID{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
+		return nil, engine.StepID{}, j.NotRunning()
 	}
 	n, err := c.stepParam()
 	if err != nil || n == workload.PrimaryStep {

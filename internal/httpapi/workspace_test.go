@@ -35,6 +35,12 @@ func TestWorkspaceByName(t *testing.T) {
 	if got.State != "stopped" || got.Outcome != "stopped" || got.Stopped == nil || got.Node != "" || got.Ready != nil || got.ExitCode == nil {
 		t.Errorf("stopped: %+v", got)
 	}
+	for user, status := range map[string]int{"ada": 409, "mia": 404} {
+		p := get[v1.Problem](h, status, request{method: "POST", path: "/v1/jobs/nb/open", user: user, body: v1.OpenRequest{}})
+		if status == 409 != (p.Detail == "workspace nb is stopped: croft workspace start nb") {
+			t.Errorf("opened by %s: %+v", user, p)
+		}
+	}
 	if list := get[v1.Page[v1.Job]](h, 200, request{method: "GET", path: "/v1/jobs?state=stopped", user: "ada"}); len(list.Items) != 1 {
 		t.Errorf("listed: %+v", list)
 	}

@@ -98,7 +98,7 @@ func (s *Server) find(ctx context.Context, p access.Principal, name string) (*en
 		return nil, err
 	}
 	if job.State != workload.Running {
-		return nil, fault.New(codes.Conflict, "job %s isn't running: it is %s", job.Name(), job.State)
+		return nil, job.NotRunning()
 	}
 	in := &entrance{p: p, name: name, job: job, attempt: job.Attempt.N, step: step, at: s.engineStep(job.ID, job.Attempt.N, step)}
 	if step == workload.PrimaryStep {

@@ -5,6 +5,7 @@ package workload
 import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/money"
@@ -118,6 +119,14 @@ type Job struct {
 	Returned money.Micros
 	Refunded money.Micros
 	Key      string
+}
+
+// NotRunning is what whoever wants into a job is told that doesn't run.
+func (j *Job) NotRunning() error {
+	if j.State == Stopped {
+		return fault.New(codes.Conflict, "workspace %[1]s is stopped: croft workspace start %[1]s", j.Spec.Name)
+	}
+	return fault.New(codes.Conflict, "job %s isn't running: it is %s", j.Name(), j.State)
 }
 
 // MaxPin bounds the points that an operator can fix a priority at, either way.

@@ -156,6 +156,7 @@ func (r *Runner) fill(w *world.World, j *workload.Job, a engine.Allocation, c *e
 	if !c.Host {
 		maps.Copy(c.Env, ofApps(j, r.cfg.Address))
 		maps.Copy(c.Env, ofHome(j, c.Image, c.Mounts, a.User))
+		c.Workdir = workdir(j, c, a.User)
 	}
 	maps.Copy(c.Env, env)
 }

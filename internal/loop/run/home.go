@@ -23,6 +23,15 @@ func ofHome(j *workload.Job, image string, mounts []engine.Mount, u engine.User)
 	}
 }
 
+// workdir is where a container's program begins, and so the shells beside it: in a workspace
+// that doesn't say, the user's home, where that is mounted.
+func workdir(j *workload.Job, c *engine.Container, u engine.User) string {
+	if c.Workdir == "" && j.Spec.Workspace() && covered(u.Home, c.Mounts) {
+		return u.Home
+	}
+	return c.Workdir
+}
+
 // covered reports whether a folder is in what is mounted to be written to.
 func covered(folder string, mounts []engine.Mount) bool {
 	for _, m := range mounts {

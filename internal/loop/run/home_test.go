@@ -9,7 +9,8 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-// What is installed in a workspace lands in the home, if that is mounted to be written to.
+// What is installed in a workspace lands in the home, if that is mounted to be written to,
+// and it begins there.
 func TestHomeEnvironment(t *testing.T) {
 	in := func(image string) map[string]string {
 		return map[string]string{
@@ -38,6 +39,15 @@ func TestHomeEnvironment(t *testing.T) {
 			got := ofHome(&workload.Job{Spec: workload.Spec{Kind: tc.kind}}, tc.image, []engine.Mount{tc.mount}, engine.User{Home: "/home/ada"})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+			for said, want := range map[string]string{"": "", "/srv": "/srv"} {
+				if said == "" && tc.want != nil {
+					want = "/home/ada"
+				}
+				c := &engine.Container{Workdir: said, Mounts: []engine.Mount{tc.mount}}
+				if got := workdir(&workload.Job{Spec: workload.Spec{Kind: tc.kind}}, c, engine.User{Home: "/home/ada"}); got != want {
+					t.Errorf("begins in %q, want %q", got, want)
+				}
 			}
 		})
 	}
