@@ -33,6 +33,9 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority), Apps: appsOf(c),
 	}}
+	for _, t := range c.Workspaces() {
+		cmd.Site.Templates = append(cmd.Site.Templates, t.Name)
+	}
 	for _, p := range c.Idle {
 		cmd.Site.Idle = append(cmd.Site.Idle, idleOf(p))
 	}

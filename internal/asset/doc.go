@@ -1,3 +1,3 @@
 // Package asset has what users own and jobs use besides the machine: images that were
-// saved from jobs, and folders of accounts that all their jobs find.
+// saved from jobs, templates of workspaces, and folders of accounts that all their jobs find.
 package asset

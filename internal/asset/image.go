@@ -97,5 +97,10 @@ func Local(ref string) (full string, local bool) {
 // Usable reports whether a user may run an image, and see it: it is his own, or shared with
 // an account of which he is a member.
 func (i Image) Usable(t *tenancy.State, user id.User, now int64) bool {
-	return i.User == user || i.Account != 0 && t.Role(user, i.Account, now) >= access.Member
+	return usable(t, i.User, i.Account, user, now)
+}
+
+// usable says of what one user has, and shares with an account, whether another may use it.
+func usable(t *tenancy.State, owner id.User, shared id.Account, user id.User, now int64) bool {
+	return owner == user || shared != 0 && t.Role(user, shared, now) >= access.Member
 }

@@ -16,21 +16,26 @@ type Change interface{ asset() }
 type (
 	ImageSet  struct{ Row Image }
 	FolderSet struct{ Row Folder }
+
+	TemplateSet struct{ Row Template }
 )
 
-func (ImageSet) asset()  {}
-func (FolderSet) asset() {}
+func (ImageSet) asset()    {}
+func (FolderSet) asset()   {}
+func (TemplateSet) asset() {}
 
 // State is all assets.
 type State struct {
 	Images  table.Table[string, Image]  // by name
 	Saving  table.Table[string, Image]  // those on their way
 	folders table.Table[string, Folder] // by account and name
+
+	templates table.Table[string, Template] // by user and name
 }
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
-	return State{Images: s.Images.Copy(), Saving: s.Saving.Copy(), folders: s.folders.Copy()}
+	return State{Images: s.Images.Copy(), Saving: s.Saving.Copy(), folders: s.folders.Copy(), templates: s.templates.Copy()}
 }
 
 // Fold puts a change's row.
@@ -41,11 +46,13 @@ func (s *State) Fold(c Change) {
 		keep(&s.Saving, c.Row.Ref, c.Row, !c.Row.Removed && c.Row.State == Saving)
 	case FolderSet:
 		keep(&s.folders, keyOf(c.Row.Account, c.Row.Name), c.Row, !c.Row.Removed)
+	case TemplateSet:
+		keep(&s.templates, keyOf(c.Row.User, c.Row.Name), c.Row, !c.Row.Removed)
 	}
 }
 
-// keyOf orders folders by account and name.
-func keyOf(a id.Account, name string) string { return table.Pair(int64(a), 0) + name }
+// keyOf orders what an account or a user has of a name.
+func keyOf[K ~int64](of K, name string) string { return table.Pair(int64(of), 0) + name }
 
 func keep[R any](t *table.Table[string, R], key string, row R, there bool) {
 	if there {
@@ -99,3 +106,11 @@ func (s *State) FoldersOf(path []id.Account) []Folder {
 	})
 	return out
 }
+
+// Template finds a template of a user's.
+func (s *State) Template(u id.User, name string) (Template, bool) {
+	return s.templates.Get(keyOf(u, name))
+}
+
+// Templates are all templates, by user and name.
+func (s *State) Templates() iter.Seq2[string, Template] { return s.templates.All() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -19,8 +18,9 @@ func (a *app) workspaceCmd() *cobra.Command {
   croft workspace ls
   croft workspace stop jupyter`,
 		a.workspaceNewCmd("new TEMPLATE", "Start a workspace of a template", "", `  croft workspace new jupyter --gpu 1 -t 4h
-  croft workspace new board --name runs`),
-		a.workspaceLsCmd(), a.workspaceStartCmd(), a.workspaceStopCmd(), a.workspaceRmCmd(), a.templatesCmd())
+  croft workspace new board --name runs
+  croft workspace new ben/board`),
+		a.workspaceLsCmd(), a.workspaceStartCmd(), a.workspaceStopCmd(), a.workspaceRmCmd())
 	cmd.Aliases = []string{"ws"}
 	return cmd
 }
@@ -111,7 +111,11 @@ func (a *app) workspaceUp(cmd *cobra.Command, template string, o *workspaceOptio
 	if err != nil {
 		return err
 	}
-	name := otherwise(o.Name, template)
+	_, own, shared := strings.Cut(template, "/")
+	if !shared {
+		own = template
+	}
+	name := otherwise(o.Name, own)
 	job, err := a.workspaceOf(cmd.Context(), c, name)
 	switch {
 	case err != nil:
@@ -154,19 +158,11 @@ func (a *app) workspaceOf(ctx context.Context, c *v1.Client, name string) (*v1.J
 
 // workspaceMake submits a workspace of a template.
 func (a *app) workspaceMake(cmd *cobra.Command, c *v1.Client, template string, o *workspaceOptions) (*v1.Job, error) {
-	all, err := v1.Collect(c.Templates(cmd.Context()))
+	t, err := a.template(cmd.Context(), c, template)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(t v1.Template) bool { return t.Name == template })
-	if i < 0 {
-		var names []string
-		for _, t := range all {
-			names = append(names, t.Name)
-		}
-		return nil, usage("no such template: %s (there are: %s)", template, strings.Join(names, ", "))
-	}
-	spec := all[i].Spec
+	spec := t.Spec
 	o.override(cmd, &spec)
 	spec.Image = otherwise(o.image, spec.Image)
 	if o.noHome {
@@ -323,30 +319,4 @@ func (a *app) workspaceStops(req *v1.StopRequest, cmd *cobra.Command) *cobra.Com
 	}
 	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")
 	return cmd
-}
-
-func (a *app) templatesCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "templates", Short: "List the templates that there are", Example: "  croft workspace templates", Args: needArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			all, err := v1.Collect(c.Templates(cmd.Context()))
-			if err != nil {
-				return err
-			}
-			t := newTable("TEMPLATE", "~ABOUT", "~IMAGE", "ASKS FOR")
-			for _, tpl := range all {
-				t.row(tpl.Name, tpl.About, tpl.Spec.Image, asked(tpl.Spec))
-			}
-			return printList(a, all, "no templates", t)
-		},
-	}
-}
-
-func (a *app) templateNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Template, error] { return c.Templates(ctx) },
-		func(t v1.Template) string { return cobra.CompletionWithDesc(clean(t.Name), clean(t.About)) })
 }

@@ -18,6 +18,10 @@ import (
 func TestWorkspaceUp(t *testing.T) {
 	spec := v1.JobSpec{Kind: "workspace", Name: "jupyter", Image: "jupyter:1", CPU: "2", Mem: "4G", Time: "8h", Mounts: []v1.Mount{{Source: "~"}}, Apps: []v1.App{{Name: "web", Port: 8888}}}
 	templates := v1.Page[v1.Template]{Items: []v1.Template{{Name: "jupyter", Spec: spec}}}
+	of := func(user, name, image string) v1.Template {
+		return v1.Template{Name: name, User: user, Account: "nlp", Spec: v1.JobSpec{Kind: "workspace", Name: name, Image: image}}
+	}
+	users := v1.Page[v1.Template]{Items: append(templates.Items[:1:1], of("ada", "board", "mine:1"), of("ada", "jupyter", "old:1"), of("ben", "board", "bens:1"), of("ben", "plot", "b:1"), of("eve", "plot", "e:1"))}
 	job := func(state string) v1.Job {
 		j := v1.Job{ID: "119", Name: "jupyter", State: state, Spec: spec, Receipt: deposit}
 		if state == "running" {
@@ -47,6 +51,21 @@ func TestWorkspaceUp(t *testing.T) {
 		"without a home, of another image": {
 			line: "ws new jupyter --name nb --image lab:2 --no-home -d", asks: []string{`POST /v1/jobs {"name":"nb","kind":"workspace","image":"lab:2"`}, never: `"mounts"`,
 			answers: map[string]any{"GET /v1/templates": templates, "POST /v1/jobs": job("queued")}, says: []string{"119\n"},
+		},
+		"of one's own template, not of others'": {
+			line: "workspace new board -d", asks: []string{`{"name":"board","kind":"workspace","image":"mine:1"}`},
+			answers: map[string]any{"GET /v1/templates": users, "GET /v1/me": me, "POST /v1/jobs": job("queued")},
+		},
+		"of somebody's": {
+			line: "workspace new ben/board -d", asks: []string{`{"name":"board","kind":"workspace","image":"bens:1"}`},
+			answers: map[string]any{"GET /v1/templates": users, "POST /v1/jobs": job("queued")},
+		},
+		"of one of several": {
+			line: "workspace new plot", answers: map[string]any{"GET /v1/templates": users, "GET /v1/me": me}, code: 2, never: "POST",
+			says: []string{"several users share a template plot (there are: ben/plot, eve/plot): give one by its whole name"},
+		},
+		"the site's before one's own": {
+			line: "workspace new jupyter -d", asks: []string{`"image":"jupyter:1"`}, answers: map[string]any{"GET /v1/templates": users, "POST /v1/jobs": job("queued")},
 		},
 		"no such template": {line: "workspace new lab", answers: map[string]any{"GET /v1/templates": templates}, code: 2, says: []string{"no such template: lab (there are: jupyter)"}},
 		"one that runs":    {line: "notebook", answers: ready, says: []string{"119.apps.localhost"}, never: "POST /v1/jobs {"},
@@ -78,7 +97,7 @@ func TestWorkspaceUp(t *testing.T) {
 			line: "workspace rm 118", answers: map[string]any{"GET /v1/jobs/118": running}, code: 2, never: "POST",
 		},
 		"list":      {line: "workspace ls", answers: map[string]any{"GET /v1/jobs": v1.Page[v1.Job]{Items: []v1.Job{job("running"), running, failed}}}, says: []string{"119  jupyter  ready", "119  jupyter  stopped", "failed: no such image"}},
-		"templates": {line: "workspace templates", answers: map[string]any{"GET /v1/templates": templates}, says: []string{"jupyter", "jupyter:1", "2 cpu  4G mem  8h"}},
+		"templates": {line: "template ls", answers: map[string]any{"GET /v1/templates": templates}, says: []string{"jupyter", "jupyter:1", "2 cpu  4G mem  8h"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{answers: tt.answers}

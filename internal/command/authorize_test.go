@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/asset"
@@ -294,6 +295,20 @@ var may = map[string]struct {
 	},
 	"image.remove": {
 		func(s *sim) world.Command { return command.ImageRemove{Ref: s.savedBy("ada")} },
+		[]string{"ada", "root", "system"}, codes.NotFound, map[string]codes.Code{"operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"template.set": {
+		func(*sim) world.Command {
+			return command.TemplatePut{Name: "board", Spec: v1.JobSpec{Image: "board:1"}}
+		},
+		[]string{"stranger", "viewer", "ada", "manager", "owner", "operator", "auditor", "root"}, codes.Denied, nil,
+	},
+	"template.remove": {
+		func(s *sim) world.Command {
+			ada, _ := s.w.Tenancy.User("ada")
+			s.w.Fold([]world.Change{asset.TemplateSet{Row: asset.Template{User: ada.ID, Name: "board"}}})
+			return command.TemplateRemove{User: "ada", Name: "board"}
+		},
 		[]string{"ada", "root", "system"}, codes.NotFound, map[string]codes.Code{"operator": codes.Denied, "auditor": codes.Denied},
 	},
 	"image.saved": server(command.ImageSaved{Ref: "croft.local/ada/env:1"}),

@@ -147,6 +147,12 @@ func attempts() map[string]attempt {
 		"shareImage":  {ofImage(v1.ImageShare{}), []string{"ada", "root"}},
 		"removeImage": {ofImage(nil), []string{"ada", "root"}},
 
+		"setTemplate": {fixed("/v1/templates", v1.TemplateRequest{Name: "board", Spec: example()}), all},
+		"removeTemplate": {func(h *harness, _ int) (string, any) {
+			h.as("ada", command.TemplatePut{Name: "board", Spec: v1.JobSpec{Image: "board:1"}})
+			return "/v1/templates/ada/board", nil
+		}, []string{"ada", "root"}},
+
 		"listEvents":   {fixed("/v1/events", nil), all},
 		"streamEvents": {fixed("/v1/events/stream", nil), all},
 

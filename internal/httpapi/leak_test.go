@@ -182,6 +182,10 @@ func probes() map[string]probe {
 		"folder of A":    {"POST", "/v1/folders", func(name string) any { return v1.Folder{Account: name, Name: "x", Path: "/srv/x"} }},
 		"no folder of A": {"DELETE", "/v1/folders/x?account=NAME", nil},
 		"image of U":     {"GET", "/v1/images/NAME/env:1", nil}, "remove an image of U": {"DELETE", "/v1/images/NAME/env:1", nil},
+		"remove a template of U": {"DELETE", "/v1/templates/NAME/board", nil},
+		"share a template with A": {"POST", "/v1/templates", func(name string) any {
+			return v1.TemplateRequest{Name: "board", Account: &name, Spec: v1.JobSpec{Image: "board:1"}}
+		}},
 		"share an image of U": {"PATCH", "/v1/images/NAME/env:1", fixedBody(v1.ImageShare{})}, "save J": {"POST", "/v1/jobs/NAME/image", fixedBody(v1.ImageSave{Name: "env:1"})},
 		"login of U to a registry": {"PUT", "/v1/users/NAME/registries/hub.lab", fixedBody(v1.RegistryLogin{Username: "x", Password: "good"})},
 		"reservation V":            {"GET", "/v1/reservations/NAME", nil}, "cancel V": {"DELETE", "/v1/reservations/NAME", nil},

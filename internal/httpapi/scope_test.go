@@ -21,7 +21,7 @@ func scopes() map[string][]string {
 		"any": {
 			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "listTemplates", "login", "logout", "sshGate",
 		},
-		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "listTokens", "createToken", "revokeToken"},
+		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
 			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",

@@ -96,7 +96,7 @@ type Deps struct {
 	Presence *presence.Registry
 	// Apps leads to applications of jobs; nil: there is no way to any.
 	Apps Apps
-	// Templates of workspaces, which users start by name.
+	// Templates of workspaces, the site's own.
 	Templates []v1.Template
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries

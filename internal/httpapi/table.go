@@ -16,7 +16,7 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), sshOperations(), volumeOperations(), imageOperations(), folderOperations(), peopleOperations(), moneyOperations(), machineOperations(), reservationOperations(), catalogOperations())
+	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), peopleOperations(), moneyOperations(), machineOperations(), reservationOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {
@@ -37,7 +37,6 @@ func jobOperations() []operation {
 		ask("whyJob", "GET /v1/jobs/{id}/why", "Why a job is where it is, by the decision that starts jobs", access.JobSee, (*call).why),
 		ask("jobUsage", "GET /v1/jobs/{id}/usage", "What a job uses of the machine, now and in the last hour", access.JobSee, (*call).usage),
 		tell("stopJob", "POST /v1/jobs/{id}/stop", "Stop a job; a workspace stays, and can be started again", access.JobControl, ok, (*call).stop),
-		ask("listTemplates", "GET /v1/templates", "Kinds of workspaces that the site offers", access.NodeSee, (*call).templates),
 		tell("startJob", "POST /v1/jobs/{id}/start", "Start a stopped workspace, at today's price", access.JobControl, ok, (*call).start),
 		ask("holdJob", "POST /v1/jobs/{id}/hold", "Keep a waiting job from starting", access.JobControl, (*call).hold),
 		ask("releaseJob", "POST /v1/jobs/{id}/release", "Take a hold off a job", access.JobControl, (*call).release),

@@ -14,8 +14,6 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-func (c *call) templates() (v1.Page[v1.Template], error) { return page(c.Templates, nil) }
-
 // spec reads a request for a job, with the caller's home on the machine in place of ~ in
 // what is to be mounted.
 func (c *call) spec(in v1.JobSpec) (workload.Spec, error) {

@@ -43,6 +43,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.images.put(&c.Row)
 	case asset.FolderSet:
 		return b.folders.put(&c.Row)
+	case asset.TemplateSet:
+		return b.templates.put(&c.Row)
 	case catalog.PartitionSet:
 		return b.partitions.put(&c.Row)
 	case catalog.QoSSet:
@@ -136,6 +138,8 @@ func nameOf(c world.Change) string {
 		return "image:" + c.Row.Ref
 	case asset.FolderSet:
 		return numbered("folder", c.Row.Account) + ":" + c.Row.Name
+	case asset.TemplateSet:
+		return numbered("template", c.Row.User) + ":" + c.Row.Name
 	case catalog.PartitionSet:
 		return "partition:" + c.Row.Name
 	case catalog.QoSSet:

@@ -97,6 +97,7 @@ func (l loader) catalog() error {
 		load(l, repositories(), "ORDER BY name", func(r *catalog.Repository) world.Change { return catalog.RepositorySet{Row: *r} }),
 		load(l, savedImages(), "WHERE NOT removed ORDER BY ref", func(r *asset.Image) world.Change { return asset.ImageSet{Row: *r} }),
 		load(l, folders(), "WHERE NOT removed ORDER BY account, name", func(r *asset.Folder) world.Change { return asset.FolderSet{Row: *r} }),
+		load(l, templates(), "WHERE NOT removed ORDER BY person, name", func(r *asset.Template) world.Change { return asset.TemplateSet{Row: *r} }),
 		load(l, prices(), "ORDER BY id", func(r *catalog.Price) world.Change { return catalog.PriceSet{Row: *r} }),
 		load(l, bounds(), "WHERE NOT removed OR id = (SELECT MAX(id) FROM limits) ORDER BY id",
 			func(r *limits.Limit) world.Change { return limits.LimitSet{Row: *r} }),

@@ -29,6 +29,7 @@ type batchRows struct {
 	repositories *pending[catalog.Repository]
 	images       *pending[asset.Image]
 	folders      *pending[asset.Folder]
+	templates    *pending[asset.Template]
 	qualities    *pending[catalog.QoS]
 	prices       *pending[catalog.Price]
 	bounds       *pending[limits.Limit]
@@ -65,6 +66,7 @@ func newBatchRows() *batchRows {
 	b.repositories = gather(b, repositories())
 	b.images = gather(b, savedImages())
 	b.folders = gather(b, folders())
+	b.templates = gather(b, templates())
 	b.qualities = gather(b, qualities())
 	b.prices = gather(b, prices())
 	b.bounds = gather(b, bounds())

@@ -44,3 +44,18 @@ func folders() *relation[asset.Folder] {
 		),
 	}}
 }
+
+func templates() *relation[asset.Template] {
+	type row = asset.Template
+	return &relation[row]{name: "template", keys: 2, columns: []column[row]{
+		num("person", func(r *row) *id.User { return &r.User }),
+		str("name", func(r *row) *string { return &r.Name }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		num("changed", func(r *row) *int64 { return &r.Changed }),
+		flag("removed", func(r *row) *bool { return &r.Removed }),
+		body(
+			attr[row]{"about", func(r *row) any { return &r.About }},
+			attr[row]{"spec", func(r *row) any { return &r.Spec }},
+		),
+	}}
+}

@@ -218,8 +218,8 @@ func TestEveryFieldIsKept(t *testing.T) {
 		member.Role, token.Revoked = access.Manager, false
 		partition, qos, price := filled[catalog.Partition](&n), filled[catalog.QoS](&n), filled[catalog.Price](&n)
 		partition.Retired, qos.Retired = false, false
-		image, folder := filled[asset.Image](&n), filled[asset.Folder](&n)
-		image.Removed, folder.Removed = false, false
+		image, folder, template := filled[asset.Image](&n), filled[asset.Folder](&n), filled[asset.Template](&n)
+		image.Removed, folder.Removed, template.Removed = false, false, false
 		limit := filled[limits.Limit](&n)
 		limit.Removed = false
 		period := filled[limits.Period](&n)
@@ -238,7 +238,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			world.SiteSet{Row: filled[world.Site](&n)},
 			tenancy.AccountSet{Row: account}, tenancy.UserSet{Row: user}, tenancy.MemberSet{Row: member}, tenancy.TokenSet{Row: token},
 			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)}, tenancy.CredentialSet{Row: filled[tenancy.Credential](&n)}, tenancy.SSHKeySet{Row: filled[tenancy.SSHKey](&n)},
-			catalog.RepositorySet{Row: filled[catalog.Repository](&n)}, asset.ImageSet{Row: image}, asset.FolderSet{Row: folder},
+			catalog.RepositorySet{Row: filled[catalog.Repository](&n)}, asset.ImageSet{Row: image}, asset.FolderSet{Row: folder}, asset.TemplateSet{Row: template},
 			catalog.PartitionSet{Row: partition}, catalog.QoSSet{Row: qos}, catalog.PriceSet{Row: price},
 			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, ledger.TileSet{Row: tile},
 			placement.NodeSet{Row: node}, placement.DeviceSet{Row: device}, placement.MaintenanceSet{Row: window},

@@ -85,6 +85,8 @@ type Site struct {
 	HostPrograms   bool  // programs may run on the machine itself
 	UserWorkspaces int64 `json:",omitempty"` // that a user may have, stopped ones too; 0: any number
 
+	Templates []string `json:",omitempty"` // names of the site's own, which no user's may have
+
 	Idle []idle.Policy `json:",omitempty"` // the first that is for a job counts
 	Apps Apps          `json:",omitzero"`
 }
@@ -323,5 +325,15 @@ func (w *World) View(now int64) admission.View {
 // SeesImage reports whether p may see a saved image: whoever may use it, and those who see
 // everything.
 func (w *World) SeesImage(p access.Principal, i asset.Image) bool {
-	return w.Can(p, access.JobRead, i.User, i.Account) || i.Account != 0 && w.Can(p, access.JobSubmit, 0, i.Account)
+	return w.seesOf(p, i.User, i.Account)
+}
+
+// SeesTemplate reports whether p may see a user's template, likewise.
+func (w *World) SeesTemplate(p access.Principal, t asset.Template) bool {
+	return w.seesOf(p, t.User, t.Account)
+}
+
+// seesOf reports whether p may see what a user has and shares with an account, 0: none.
+func (w *World) seesOf(p access.Principal, owner id.User, shared id.Account) bool {
+	return w.Can(p, access.JobRead, owner, shared) || shared != 0 && w.Can(p, access.JobSubmit, 0, shared)
 }
