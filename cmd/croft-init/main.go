@@ -5,6 +5,7 @@
 //	                                   process 1 of a step's container: tell the user TEXT,
 //	                                   begin once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
+//	croft-init --feed -- COMMAND […]   run COMMAND, beside a primary, that has an input
 //	croft-init --sftp                  serve files on standard input and output
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //	croft-init --terminals             start the keeper of a step's terminals; see package keep
@@ -24,6 +25,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -41,8 +43,10 @@ func main() {
 	switch {
 	case args[0] == "--pause":
 		pause()
-	case args[0] == "--exec" && len(args) > 2 && args[1] == "--":
+	case args[0] == record.Exec && len(args) > 2 && args[1] == "--":
 		become(args[2:])
+	case args[0] == record.Feed && len(args) > 2 && args[1] == "--":
+		os.Exit(feed(args[2:]))
 	case args[0] == record.SFTP && len(args) == 1:
 		fitEnvironment()
 		end(sftp.Serve(os.Stdin, os.Stdout))
@@ -141,6 +145,36 @@ func become(argv []string) {
 	err := syscall.Exec(path, argv, os.Environ())
 	failure = record.FailureOf(err)
 	fail(failure.Code(), failure.Message(argv[0], inImage))
+}
+
+// feed runs the command of an exec that has an input, and returns its exit code. It stays and
+// has the outputs open until then: containerd ends an input as soon as one of the outputs has
+// ended, and after cat >file nobody else would have it.
+func feed(argv []string) int {
+	fitEnvironment()
+	path, failure := record.LookPath(argv[0], os.Getenv("PATH"))
+	if failure != "" {
+		fail(failure.Code(), failure.Message(argv[0], inImage))
+	}
+	// What is sent to the command's group is the command's to answer; caught ones are as they
+	// were for it.
+	signal.Notify(make(chan os.Signal, 1))
+	runtime.LockOSThread() // the command ends with the thread that has started it
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		failure = record.FailureOf(err)
+		fail(failure.Code(), failure.Message(argv[0], inImage))
+	}
+	_ = syscall.Close(0) // so that who writes to it learns when the command doesn't read any more
+	return exitCode(wait(pid))
+}
+
+// exitCode is the one that stands for an end, as shells have it.
+func exitCode(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
 }
 
 // inImage is where commands are looked for.

@@ -160,17 +160,12 @@ func (s *session) shell(line string) []string {
 		args = append(args, env[name])
 		fmt.Fprintf(&script, "export %s=\"${%d}\"; ", name, len(args))
 	}
-	run := `"${SHELL:-/bin/sh}" -l`
-	if line != "" {
-		args = append(args, line)
-		run = fmt.Sprintf(`"${SHELL:-/bin/sh}" -c "${%d}"`, len(args))
-	}
-	if s.tty {
-		script.WriteString("exec " + run)
+	script.WriteString(`exec "${SHELL:-/bin/sh}" `)
+	if line == "" {
+		script.WriteString("-l")
 	} else {
-		// The first shell stays, and has the streams: containerd ends a command's input as
-		// soon as nobody has its output any more, as after cat >file. It says nothing itself.
-		script.WriteString("exec 3>&2 2>/dev/null; (exec " + run + " 2>&3 3>&-); exit $?")
+		args = append(args, line)
+		fmt.Fprintf(&script, `-c "${%d}"`, len(args))
 	}
 	return append([]string{"sh", "-c", script.String(), "sh"}, args...)
 }

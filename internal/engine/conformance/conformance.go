@@ -66,6 +66,9 @@ type Commands struct {
 	PrintWorkdir []string
 	// Copy copies its input to its output until that ends, then exits 0.
 	Copy []string
+	// Drain has its output closed, reads its input to its end, and exits 0 if that was n
+	// bytes. Optional.
+	Drain func(n int) []string
 	// Sizes prints its terminal's size as "ROWS COLUMNS" whenever that changes, and
 	// runs for at least an hour.
 	Sizes []string
@@ -139,6 +142,9 @@ type testCase struct {
 // cases returns the cases that the fixture has the means for.
 func (s *suite) cases() []testCase {
 	all := slices.Concat(startCases(), stepCases(), hostCases(), endCases(), viewCases(), logCases(), imageCases(), programCases(), attachCases(), dialCases(), listenCases(), usageCases(), terminalCases())
+	if s.Commands.Drain != nil {
+		all = append(all, testCase{name: "Exec gives all of an input to a command without an output", run: execDrains})
+	}
 	if len(s.Commands.MemoryHog) > 0 {
 		all = append(all, testCase{name: "too much memory ends as OutOfMemory", run: outOfMemory})
 	}

@@ -88,6 +88,24 @@ func execOutput(w *world) {
 	w.wantOutput(a.Attempt.Primary())
 }
 
+// execDrains is croft exec JOB -- sh -c 'cat >file': the input goes on when the output has
+// ended, and the command's end isn't missed.
+func execDrains(w *world) {
+	a := w.start(w.Commands.Sleep)
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
+	const size = 3<<20 + 7
+	var out, err bytes.Buffer
+	code, e := call(w, "Exec", func() (int, error) {
+		return w.Engine.Exec(w.Context(), a.Attempt.Primary(), engine.ExecRequest{
+			Command: w.Commands.Drain(size), Stdin: bytes.NewReader(make([]byte, size)), Stdout: &out, Stderr: &err,
+		})
+	})
+	w.must("Exec", e)
+	if code != 0 || out.Len() > 0 || err.Len() > 0 {
+		w.Errorf("exit code %d, %q, %q: some of the input was lost", code, out.String(), err.String())
+	}
+}
+
 func execEnvironment(w *world) {
 	a := w.allocation(w.Commands.Sleep)
 	a.Env["GREETING"] = "good evening"

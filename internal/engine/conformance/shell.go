@@ -20,8 +20,11 @@ func ShellCommands() Commands {
 		PrintEnv:     func(name string) []string { return shell(`echo "$` + name + `"`) },
 		PrintWorkdir: []string{"pwd"},
 		Copy:         []string{"cat"},
-		Sizes:        shell(`last=; while :; do now=$(stty size); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.05; done`),
-		Busy:         shell(`echo ready; while :; do :; done`),
+		Drain: func(n int) []string {
+			return shell(fmt.Sprintf("exec >/tmp/drained-$$; cat; test $(wc -c </tmp/drained-$$) -eq %d", n))
+		},
+		Sizes: shell(`last=; while :; do now=$(stty size); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.05; done`),
+		Busy:  shell(`echo ready; while :; do :; done`),
 		Listen: func(port uint16) []string {
 			return shell(fmt.Sprintf("mkdir -p /tmp/w && echo hello >/tmp/w/index.html && exec httpd -f -p 127.0.0.1:%d -h /tmp/w", port))
 		},

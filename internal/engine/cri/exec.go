@@ -16,7 +16,11 @@ func execCommand(req engine.ExecRequest) []string {
 	if req.SFTP {
 		return []string{record.InitPath, record.SFTP}
 	}
-	return append([]string{record.InitPath, "--exec", "--"}, req.Command...)
+	how := record.Exec
+	if req.Stdin != nil && !req.TTY { // a terminal stays open by its input
+		how = record.Feed
+	}
+	return append([]string{record.InitPath, how, "--"}, req.Command...)
 }
 
 // Exec implements engine.Engine. The runtime runs the command with the

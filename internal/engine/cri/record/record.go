@@ -26,6 +26,9 @@ const (
 	Root = "/.croft"
 	// InitPath is where croft-init is bound.
 	InitPath = "/.croft/init"
+	// Exec makes croft-init become a command beside a primary; Feed has it stay, for one
+	// with an input.
+	Exec, Feed = "--exec", "--feed"
 	// SFTP makes croft-init an SFTP server, in place of all other arguments.
 	SFTP = "--sftp"
 	// Dir is the directory on the small tmpfs.
