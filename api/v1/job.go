@@ -62,6 +62,8 @@ type App struct {
 	Path   string `json:"path,omitempty" doc:"where a browser is sent first, such as /lab; by default /"`
 	Health string `json:"health,omitempty" doc:"path that answers with a status below 500 once it is ready; by default that it takes connections will do"`
 	Strip  *bool  `json:"strip,omitempty" doc:"where its address is a path of the site's, such as /w/118/: that part isn't passed on to it (default true); false for a program that is told CROFT_BASE_URL"`
+	// ViewSafe lets those who only look have WebSockets.
+	ViewSafe bool `json:"view_safe,omitempty" doc:"whoever it is shared with to look gets WebSockets, too, and not only pages (GET and HEAD): it keeps them from changing anything by itself, by the header Croft-Access, which says view"`
 	// Activity is how it says whether it works.
 	Activity string `json:"activity,omitempty" doc:"how it says whether it is at work, so that it isn't taken for idle: jupyter, by its kernels and terminals; or a path that answers {\"busy\": true, \"last_activity\": RFC 3339}"`
 }

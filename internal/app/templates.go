@@ -20,7 +20,7 @@ func templatesOf(c config.Config) ([]v1.Template, error) {
 		}
 		for _, a := range t.Apps {
 			strip := !a.KeepPrefix
-			spec.Apps = append(spec.Apps, v1.App{Name: a.Name, Port: a.Port, Path: a.Path, Health: a.Health, Activity: a.Activity, Strip: &strip})
+			spec.Apps = append(spec.Apps, v1.App{Name: a.Name, Port: a.Port, Path: a.Path, Health: a.Health, Activity: a.Activity, Strip: &strip, ViewSafe: a.ViewSafe})
 		}
 		checked := spec
 		if checked.Time == "" {

@@ -13,7 +13,7 @@ func TestTemplates(t *testing.T) {
 	c := config.Default()
 	c.Templates = []config.Template{
 		{Name: "jupyter", Image: "jupyter:1", NoHome: true}, {Name: "code", Hidden: true},
-		{Name: "board", About: "TensorBoard", Image: "board:1", GPU: "0.5", Apps: []config.TemplateApp{{Port: 6006}}},
+		{Name: "board", About: "TensorBoard", Image: "board:1", GPU: "0.5", Apps: []config.TemplateApp{{Port: 6006, ViewSafe: true}}},
 	}
 	all, err := templatesOf(c)
 	if err != nil {
@@ -26,7 +26,7 @@ func TestTemplates(t *testing.T) {
 	if len(by) != 3 || len(by["jupyter"].Spec.Mounts) != 0 || by["jupyter"].Spec.Image != "jupyter:1" || len(by["jupyter"].Spec.Command) != 3 || *by["jupyter"].Spec.Apps[0].Strip {
 		t.Errorf("%+v", all)
 	}
-	if b := by["board"].Spec; b.Kind != v1.KindWorkspace || b.GPU != "0.5" || b.CPU != "" || len(b.Mounts) != 1 || b.Mounts[0].Source != "~" || !*b.Apps[0].Strip {
+	if b := by["board"].Spec; b.Kind != v1.KindWorkspace || b.GPU != "0.5" || b.CPU != "" || len(b.Mounts) != 1 || b.Mounts[0].Source != "~" || !*b.Apps[0].Strip || !b.Apps[0].ViewSafe {
 		t.Errorf("%+v", b)
 	}
 	if s := by["shell"].Spec; !s.Pause || len(s.Apps) != 0 {

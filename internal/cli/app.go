@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,7 @@ import (
 func (a *app) appCmd() *cobra.Command {
 	return group("app", "Web applications in jobs", `  croft app open 118
   croft app share 118 --with ben --view`,
-		a.appOpenCmd(), a.appShareCmd(), a.appUnshareCmd())
+		a.appOpenCmd(), a.appShareCmd(asItIs), a.appUnshareCmd(asItIs))
 }
 
 func (a *app) appOpenCmd() *cobra.Command {
@@ -50,7 +51,13 @@ browser do so at once.`,
 	return cmd
 }
 
-func (a *app) appShareCmd() *cobra.Command {
+// finder finds the id of what a user has named.
+type finder func(ctx context.Context, c *v1.Client, text string) (id string, err error)
+
+// asItIs leaves that to the server.
+func asItIs(_ context.Context, _ *v1.Client, text string) (string, error) { return text, nil }
+
+func (a *app) appShareCmd(find finder) *cobra.Command {
 	var req v1.ShareRequest
 	var view, full bool
 	var until string
@@ -63,7 +70,8 @@ terminals. They log in as themselves and find the address on their first page, a
 terminals by croft terminal JOB. What is shared fully acts as you: they can run
 whatever you can. With --view they may only look: at terminals, and at
 applications by GET and HEAD and without WebSockets, which is enough for pages that
-don't change; most notebooks need more.`,
+don't change; most notebooks need more. A program that keeps those who only look from
+changing anything by itself can have WebSockets for them (view_safe in a job file).`,
 		Example: `  croft app share 118 --with ben --view
   croft app share 118 --with ben --until 17:00
   croft app share 118 --account nlp`,
@@ -80,7 +88,13 @@ don't change; most notebooks need more.`,
 				}
 				req.Until = &at
 			}
-			return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) { return c.Share(cmd.Context(), id, req) }, a.printShared)
+			return a.controlled(args, func(c *v1.Client, text string) (*v1.Job, error) {
+				id, err := find(cmd.Context(), c, text)
+				if err != nil {
+					return nil, err
+				}
+				return c.Share(cmd.Context(), id, req)
+			}, a.printShared)
 		},
 	}
 	f := cmd.Flags()
@@ -96,7 +110,7 @@ don't change; most notebooks need more.`,
 	return cmd
 }
 
-func (a *app) appUnshareCmd() *cobra.Command {
+func (a *app) appUnshareCmd(find finder) *cobra.Command {
 	var req v1.UnshareRequest
 	cmd := &cobra.Command{
 		Use:   "unshare JOB (--with USER | --account ACCOUNT | --public)",
@@ -107,7 +121,13 @@ func (a *app) appUnshareCmd() *cobra.Command {
 		Args:              needArgs(1, 1, "JOB"),
 		ValidArgsFunction: a.jobIDs("live"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) { return c.Unshare(cmd.Context(), id, req) }, a.printShared)
+			return a.controlled(args, func(c *v1.Client, text string) (*v1.Job, error) {
+				id, err := find(cmd.Context(), c, text)
+				if err != nil {
+					return nil, err
+				}
+				return c.Unshare(cmd.Context(), id, req)
+			}, a.printShared)
 		},
 	}
 	f := cmd.Flags()

@@ -306,6 +306,8 @@ func TestCommands(t *testing.T) {
 		"app-open":           {args: "app open 118"},
 		"app-open-json":      {args: "app open 118 --app web --path /x -o json"},
 		"app-share":          {args: "app share 118 --with ben --view --until +2h"},
+		"workspace-share":    {args: "workspace share jupyter --with ben", with: map[string]any{"GET /v1/jobs/jupyter": v1.Job{ID: "119", Name: "jupyter", State: "running", Spec: v1.JobSpec{Kind: "workspace"}}, "POST /v1/jobs/119/share": v1.Job{ID: "119", Shared: []v1.Shared{{User: "ben", Level: "full"}}}}},
+		"workspace-unshare":  {args: "workspace unshare nosuch --with ben"},
 		"app-share-whom":     {args: "app share 118 --view"},
 		"app-share-both":     {args: "app share 118 --public --account nlp"},
 		"app-unshare":        {args: "app unshare 118 --with ben"},

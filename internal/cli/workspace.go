@@ -20,7 +20,7 @@ func (a *app) workspaceCmd() *cobra.Command {
 		a.workspaceNewCmd("new TEMPLATE", "Start a workspace of a template", "", `  croft workspace new jupyter --gpu 1 -t 4h
   croft workspace new board --name runs
   croft workspace new ben/board`),
-		a.workspaceLsCmd(), a.workspaceStartCmd(), a.workspaceStopCmd(), a.workspaceRmCmd())
+		a.workspaceLsCmd(), a.workspaceStartCmd(), a.workspaceStopCmd(), a.workspaceRmCmd(), a.workspaceShareCmd(), a.workspaceUnshareCmd())
 	cmd.Aliases = []string{"ws"}
 	return cmd
 }
@@ -302,19 +302,46 @@ func (a *app) workspaceRmCmd() *cobra.Command {
 	})
 }
 
+// workspaceID is the id of a workspace that is named by that or by its name.
+func (a *app) workspaceID(ctx context.Context, c *v1.Client, text string) (string, error) {
+	job, err := a.workspaceOf(ctx, c, text)
+	switch {
+	case err != nil:
+		return "", err
+	case job == nil:
+		return "", usage("no such workspace: %s (croft workspace ls)", text)
+	}
+	return job.ID, nil
+}
+
+// workspaceShareCmd is croft app share, by the name that a workspace has.
+func (a *app) workspaceShareCmd() *cobra.Command {
+	cmd := a.appShareCmd(a.workspaceID)
+	cmd.Use, cmd.Args = "share WORKSPACE (--with USER | --account ACCOUNT | --public)", needArgs(1, 1, "WORKSPACE")
+	cmd.Short = "Let others into a workspace"
+	cmd.Example = `  croft workspace share jupyter --with ben
+  croft workspace share jupyter --account nlp --view --until 17:00`
+	return cmd
+}
+
+func (a *app) workspaceUnshareCmd() *cobra.Command {
+	cmd := a.appUnshareCmd(a.workspaceID)
+	cmd.Use, cmd.Args = "unshare WORKSPACE (--with USER | --account ACCOUNT | --public)", needArgs(1, 1, "WORKSPACE")
+	cmd.Short = "Let others no longer into a workspace"
+	cmd.Example = "  croft workspace unshare jupyter --with ben"
+	return cmd
+}
+
 // workspaceStops has a command stop workspaces, and nothing else.
 func (a *app) workspaceStops(req *v1.StopRequest, cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = needArgs(1, -1, "WORKSPACE"), a.jobIDs("live")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.controlled(args, func(c *v1.Client, id string) (*v1.Job, error) {
-			switch job, err := a.workspaceOf(cmd.Context(), c, id); {
-			case err != nil:
+			id, err := a.workspaceID(cmd.Context(), c, id)
+			if err != nil {
 				return nil, err
-			case job == nil:
-				return nil, usage("no such workspace: %s (croft workspace ls)", id)
-			default:
-				return c.Stop(cmd.Context(), job.ID, *req)
 			}
+			return c.Stop(cmd.Context(), id, *req)
 		}, a.printStates)
 	}
 	cmd.Flags().BoolVar(&req.Now, "now", false, "SIGKILL at once, without grace")

@@ -605,3 +605,26 @@ func TestTheTableIsWhole(t *testing.T) {
 		t.Errorf("%d commands are declared, the table has %d", found, len(asked))
 	}
 }
+
+// TestVisitors are noted by the server alone, where whoever comes is let in.
+func TestVisitors(t *testing.T) {
+	s := newSim(t)
+	s.must(t, s.user("ada"), command.Submit{Spec: example()})
+	s.giveApps()
+	note := command.AppEnter{Job: 1, Visitor: "192.0.2.7"}
+	if _, err := s.do(s.user("ada"), note); fault.Of(err) != codes.Denied {
+		t.Errorf("a user says it: %v", err)
+	}
+	if _, err := s.do(system, note); fault.Of(err) != codes.NotFound {
+		t.Errorf("it isn't shared with everybody: %v", err)
+	}
+	site := s.w.Site
+	site.Apps.Public = true
+	next := *s.job(t, 1)
+	next.Shared = []workload.Shared{{Level: access.ShareView}}
+	s.w.Fold([]world.Change{workload.JobSet{Row: &next}, world.SiteSet{Row: site}})
+	out, err := note.Decide(s.w, s.context(system))
+	if err != nil || out.Event.Message != "application web opened by a visitor from 192.0.2.7" || len(out.Changes) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

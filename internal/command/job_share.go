@@ -147,6 +147,8 @@ func appSharedWith(w *world.World, at world.Context, user, account string, publi
 type AppEnter struct {
 	Job id.Job
 	App string
+	// Visitor is where somebody comes from who has not logged in: only the system says so.
+	Visitor string
 }
 
 // Kind is app.enter.
@@ -154,13 +156,20 @@ func (AppEnter) Kind() string { return "app.enter" }
 
 // Decide lets the caller in, or not. It changes nothing but the log.
 func (c AppEnter) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	who, by := at.Principal, ""
+	if c.Visitor != "" {
+		if !who.System {
+			return world.Outcome{}, fault.New(codes.Denied, "who comes without a login is noted by the server")
+		}
+		who, by = access.Principal{Now: at.Now}, " by a visitor from "+c.Visitor
+	}
 	j, ok := w.Workload.Jobs.Get(c.Job)
-	if !ok || !w.CanApp(at.Principal, access.AppView, j) {
+	if !ok || !w.CanApp(who, access.AppView, j) {
 		return world.Outcome{}, fault.New(codes.NotFound, "no such job: %s", c.Job.Name())
 	}
 	app, ok := j.Spec.App(c.App)
 	if !ok {
 		return world.Outcome{}, fault.New(codes.NotFound, "job %s has no application %s", j.Name(), c.App)
 	}
-	return world.Outcome{Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: "application " + app.Name + " opened"}}, nil
+	return world.Outcome{Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: "application " + app.Name + " opened" + by}}, nil
 }

@@ -402,6 +402,9 @@ type TemplateApp struct {
 	// By path, it is passed the whole of it, as a program has to be that is told
 	// CROFT_BASE_URL.
 	KeepPrefix bool `yaml:"keep_prefix"`
+	// Whoever it is shared with to look gets WebSockets, too: it keeps them from changing
+	// anything by itself, by the header Croft-Access, which says view.
+	ViewSafe bool `yaml:"view_safe"`
 }
 
 // Defaults is what a job gets that doesn't say.

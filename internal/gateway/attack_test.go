@@ -18,10 +18,12 @@ import (
 
 	"github.com/coder/websocket"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/id"
 )
 
 // raw sends bytes to the gateway and returns the answers.
@@ -276,22 +278,23 @@ func TestCrossSite(t *testing.T) {
 				header map[string]string
 				want   int
 			}{
-				"a form of its own":               {"POST", map[string]string{"Origin": own}, 200},
-				"one of another site":             {"POST", map[string]string{"Origin": "https://evil.example"}, 403},
-				"one of another application":      {"POST", map[string]string{"Origin": strings.Replace(own, "localhost", "9.apps.localhost", 1)}, 403},
-				"one without an origin":           {"POST", map[string]string{"Origin": "null"}, 403},
-				"one of another scheme":           {"DELETE", map[string]string{"Origin": strings.Replace(own, "http", "https", 1)}, 403},
-				"one of another port":             {"PUT", map[string]string{"Origin": own + "1"}, 403},
-				"said by the browser alone":       {"POST", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403},
-				"its own, said by the browser":    {"POST", map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
-				"a WebSocket":                     {"GET", map[string]string{"Origin": "https://evil.example", "Connection": "Upgrade", "Upgrade": "websocket"}, 403},
-				"a WebSocket of the same site":    {"GET", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "websocket", "Connection": "Upgrade", "Upgrade": "websocket"}, 403},
-				"a link":                          {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
-				"typed":                           {"GET", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200},
-				"a frame":                         {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
-				"an image":                        {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
-				"a script of another application": {"GET", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403},
-				"a method made up":                {"LOOK", map[string]string{"Origin": "https://evil.example"}, 403},
+				"a form of its own":                  {"POST", map[string]string{"Origin": own}, 200},
+				"one of another site":                {"POST", map[string]string{"Origin": "https://evil.example"}, 403},
+				"one of another application":         {"POST", map[string]string{"Origin": strings.Replace(own, "localhost", "9.apps.localhost", 1)}, 403},
+				"one without an origin":              {"POST", map[string]string{"Origin": "null"}, 403},
+				"one of another scheme":              {"DELETE", map[string]string{"Origin": strings.Replace(own, "http", "https", 1)}, 403},
+				"one of another port":                {"PUT", map[string]string{"Origin": own + "1"}, 403},
+				"said by the browser alone":          {"POST", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403},
+				"its own, said by the browser":       {"POST", map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
+				"a WebSocket":                        {"GET", map[string]string{"Origin": "https://evil.example", "Connection": "Upgrade", "Upgrade": "websocket"}, 403},
+				"a WebSocket of the same site":       {"GET", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "websocket", "Connection": "Upgrade", "Upgrade": "websocket"}, 403},
+				"a WebSocket that says it is a link": {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Connection": "Upgrade", "Upgrade": "websocket"}, 403},
+				"a link":                             {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
+				"typed":                              {"GET", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200},
+				"a frame":                            {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
+				"an image":                           {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
+				"a script of another application":    {"GET", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403},
+				"a method made up":                   {"LOOK", map[string]string{"Origin": "https://evil.example"}, 403},
 			} {
 				r, _ := http.NewRequest(tt.method, url, nil)
 				for k, v := range tt.header {
@@ -468,6 +471,86 @@ func TestBadApplications(t *testing.T) {
 				t.Errorf("a program is answered %d %q", got.StatusCode, got.body)
 			}
 		})
+	}
+}
+
+// TestOtherProtocols isn't led into one in which nothing is looked at: with HTTP/2 inside, whoever
+// comes would say himself who he is.
+func TestOtherProtocols(t *testing.T) {
+	for _, upgrade := range []string{"h2c", "HTTP/2.0", "websocket, h2c", "tcp", "websocket\r\nUpgrade: h2c"} {
+		t.Run(upgrade, func(t *testing.T) {
+			h := newHarness(t, "", address.DomainAuto)
+			seen := make(chan http.Header, 1)
+			h.app(8888, func(w http.ResponseWriter, r *http.Request) {
+				seen <- r.Header.Clone()
+				if r.Header.Get("Upgrade") != "" {
+					w.Header().Set("Connection", "Upgrade")
+					w.Header().Set("Upgrade", r.Header.Get("Upgrade"))
+					w.WriteHeader(http.StatusSwitchingProtocols)
+				}
+			})
+			got := h.raw("GET / HTTP/1.1\r\nHost: " + h.host(lab(h)) + "\r\nCookie: " + h.cookie("ada", lab(h)) +
+				"\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: " + upgrade + "\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n")
+			if !strings.HasPrefix(got, "HTTP/1.1 200") {
+				t.Errorf("%q", got)
+			}
+			if in := <-seen; in["Upgrade"] != nil || in["Http2-Settings"] != nil || in["Connection"] != nil {
+				t.Errorf("the application sees %v", in)
+			}
+		})
+	}
+}
+
+// TestHostByPath refuses a name that isn't the server's, under which a page of somebody else's
+// could have led a browser here.
+func TestHostByPath(t *testing.T) {
+	h := newHarness(t, "", address.DomainNone)
+	h.app(8888, echo)
+	for host, want := range map[string]string{"localhost": "as ada", "evil.example": "403", "localhost.evil.example": "403"} {
+		got := h.raw("GET /w/1/ HTTP/1.1\r\nHost: " + host + "\r\nCookie: " + h.cookie("ada", lab(h)) + "\r\nConnection: close\r\n\r\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q", host, got)
+		}
+	}
+}
+
+// TestLimits are of a job and of a user; nobody in particular has none of his own.
+func TestLimits(t *testing.T) {
+	l := newLive(Limits{PerJob: 3, PerUser: 2})
+	enter := func(user id.User, job id.Job) (leave func(), why string) {
+		_, leave, err := l.enter(t.Context(), group{user: user, job: job})
+		if err != nil {
+			return nil, err.Error()
+		}
+		return leave, ""
+	}
+	leave, _ := enter(1, 1)
+	enter(1, 2)
+	if _, why := enter(1, 3); !strings.Contains(why, "you have 2 open connections") {
+		t.Errorf("a user's third: %q", why)
+	}
+	leave()
+	if _, why := enter(1, 3); why != "" {
+		t.Errorf("after one has left: %q", why)
+	}
+	for range 3 {
+		if _, why := enter(0, 4); why != "" {
+			t.Errorf("nobody's: %q", why)
+		}
+	}
+	if _, why := enter(2, 4); !strings.Contains(why, "this job has 3 open connections") {
+		t.Errorf("a job's fourth: %q", why)
+	}
+}
+
+// TestNotRunning says so, and nothing is connected to.
+func TestNotRunning(t *testing.T) {
+	h := newHarness(t, "", address.DomainAuto)
+	h.app(8888, echo)
+	waits := address.App{Job: h.submit("ada", v1.App{Port: 8888})}
+	got := h.known("ada", waits).get(h.site.AppURL(waits, "/"))
+	if got.StatusCode != 503 || !strings.Contains(got.body, "waits for its turn") || len(h.engine.dialed()) > 0 {
+		t.Errorf("%d %q, %v", got.StatusCode, got.body, h.engine.dialed())
 	}
 }
 

@@ -212,7 +212,7 @@ func (h *harness) furnish(domain string) {
 	h.as("root", command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
 	h.as("root", command.MemberPut{Account: "nlp", User: "ben", Role: "member"})
 	h.as("root", command.MemberPut{Account: "nlp", User: "vic", Role: "viewer"})
-	h.job = h.submit("ada", v1.App{Name: "lab", Port: 8888, Path: "/lab"}, v1.App{Name: "board", Port: 6006})
+	h.job = h.submit("ada", v1.App{Name: "lab", Port: 8888, Path: "/lab"}, v1.App{Name: "board", Port: 6006, ViewSafe: true})
 	h.start(h.job)
 }
 

@@ -26,10 +26,19 @@ func spoofs(name string) bool {
 	return strings.HasPrefix(name, "croft-") || strings.HasPrefix(name, "x-forwarded-") || slices.Contains(identity, name)
 }
 
+// overrides reports whether some programs take a GET for something else by a header.
+func overrides(name string) bool {
+	switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
+	case "x-http-method-override", "x-http-method", "x-method-override":
+		return true
+	}
+	return false
+}
+
 // requestHeaders makes the headers that an application gets out of those that came.
 func (s *Server) requestHeaders(in *http.Request, h http.Header, v *visit) {
 	for name := range h {
-		if spoofs(name) {
+		if spoofs(name) || v.action == access.AppView && overrides(name) {
 			delete(h, name)
 		}
 	}

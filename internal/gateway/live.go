@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"time"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -113,26 +115,51 @@ func (l *live) groups() []group {
 type entries struct {
 	mu   sync.Mutex
 	last map[entry]int64 // ns
+	// visits counts those of jobs who haven't logged in, since a time.
+	visits map[id.Job]visits
+}
+
+type visits struct {
+	since int64 // ns
+	n     int
 }
 
 type entry struct {
 	group
-	app string
+	app  string
+	from string // of who hasn't logged in
 }
 
 const (
-	entryLife  = int64(12 * 3600 * 1e9)
+	entryLife  = int64(12 * time.Hour)
+	visitLife  = int64(time.Hour) // of who hasn't logged in
 	maxEntries = 10_000
+	// maxVisits is how many rows of those there are for a job in visitLife.
+	maxVisits = 100
 )
 
-func newEntries() *entries { return &entries{last: map[entry]int64{}} }
+func newEntries() *entries { return &entries{last: map[entry]int64{}, visits: map[id.Job]visits{}} }
 
 // known reports whether e has come lately.
-func (n *entries) known(e entry, now int64) bool {
+func (n *entries) known(e entry, now, life int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at, ok := n.last[e]
-	return ok && now-at < entryLife
+	return ok && now-at < life
+}
+
+// room counts one more visit to a job; false: there were enough lately.
+func (n *entries) room(job id.Job, now int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, ok := n.visits[job]
+	if !ok || now-v.since >= visitLife {
+		maps.DeleteFunc(n.visits, func(_ id.Job, v visits) bool { return now-v.since >= visitLife })
+		v = visits{since: now}
+	}
+	v.n++
+	n.visits[job] = v
+	return v.n <= maxVisits
 }
 
 // note remembers e. When there are too many, those that are over go, or else any.

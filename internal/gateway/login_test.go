@@ -165,7 +165,11 @@ func TestOpenRedirect(t *testing.T) {
 		if to := got.Header.Get("Location"); got.StatusCode != 303 || to != h.site.URL("/") {
 			t.Errorf("next %q: %d to %q", next, got.StatusCode, to)
 		}
-		to := b.get(h.site.URL("/open/1?" + url.Values{"next": {next}}.Encode())).Header.Get("Location")
+		led := b.get(h.site.URL("/open/1?" + url.Values{"next": {next}}.Encode())).Header
+		if led.Get("Referrer-Policy") != "no-referrer" || led.Get("Cache-Control") != "no-store" {
+			t.Errorf("the ticket's address gets about: %v", led)
+		}
+		to := led.Get("Location")
 		if u, err := url.Parse(to); err != nil || u.Host != strings.TrimPrefix(h.site.AppOrigin(lab(h)), "http://") {
 			t.Errorf("open, next %q: to %q", next, to)
 		}
@@ -183,6 +187,46 @@ func TestLoginCSRF(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongForm reads no more of one than there can be.
+func TestLongForm(t *testing.T) {
+	h := newHarness(t, "", address.DomainAuto)
+	fields := url.Values{"user": {"ada"}, "password": {"secret of ada"}, "x": {strings.Repeat("x", maxForm)}}
+	got := h.browser().form(h.site.URL("/login"), h.site.Origin(), fields)
+	if got.Header.Get("Set-Cookie") != "" || !strings.Contains(got.body, "the form can&#39;t be read") && !strings.Contains(got.body, "the form can't be read") {
+		t.Errorf("%d %q", got.StatusCode, got.body)
+	}
+}
+
+// FuzzTicket lets in by the text of a ticket that was sold, whole, and once.
+func FuzzTicket(f *testing.F) {
+	for _, s := range []string{"", "x", "AAAA", strings.Repeat("A", 32), strings.Repeat("=", 1000)} {
+		f.Add(s)
+	}
+	site, _ := address.New("http://localhost", address.DomainAuto)
+	f.Fuzz(func(t *testing.T, text string) {
+		tickets := NewTickets(site, func() int64 { return 1 })
+		at := address.App{Job: 1}
+		to, _, err := tickets.URL(7, 0, at, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, secret, _ := strings.Cut(to, "?ticket=")
+		for _, bad := range []string{text, secret + text, text + secret, secret[:len(secret)-1] + text} {
+			if _, ok := tickets.redeem(bad, at); ok != (bad == secret) {
+				t.Errorf("%q lets in: %v", bad, ok)
+			} else if ok {
+				return
+			}
+		}
+		if tk, ok := tickets.redeem(secret, at); !ok || tk.user != 7 {
+			t.Error("the ticket doesn't let in")
+		}
+		if _, ok := tickets.redeem(secret, at); ok {
+			t.Error("the ticket lets in twice")
+		}
+	})
 }
 
 // TestPrograms answers programs with codes, and takes tokens from them, which no application
@@ -237,6 +281,63 @@ func TestEntriesAreLogged(t *testing.T) {
 	h.now.Add(entryLife)
 	if got := b.get(h.site.AppURL(lab(h), "/")); !strings.Contains(got.body, "Log in") {
 		t.Errorf("known for ever: %q", got.body)
+	}
+}
+
+// TestVisitsAreBounded has so many rows of those who come without a login, wherever they say
+// that they come from.
+func TestVisitsAreBounded(t *testing.T) {
+	n := newEntries()
+	rows := 0
+	for range 3 * maxVisits {
+		if n.room(1, 7) {
+			rows++
+		}
+	}
+	if rows != maxVisits || !n.room(2, 7) || !n.room(1, 7+visitLife) || len(n.visits) != 1 {
+		t.Errorf("%d rows, %d jobs are counted", rows, len(n.visits))
+	}
+}
+
+// TestViewSafe lets those who only look have WebSockets where the application says that it
+// takes care of them, and nothing else.
+func TestViewSafe(t *testing.T) {
+	h := newHarness(t, "", address.DomainAuto)
+	seen := make(chan http.Header, 1)
+	h.app(8888, func(w http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() })
+	h.app(6006, func(w http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() })
+	h.as("ada", command.JobShare{Job: h.job, User: "zoe", Level: access.ShareView})
+	for name, tt := range map[string]struct {
+		app    address.App
+		socket int
+	}{"one that is": {address.App{Job: h.job, Name: "board"}, 200}, "another": {lab(h), 403}} {
+		t.Run(name, func(t *testing.T) {
+			b := h.known("zoe", tt.app)
+			r := b.request("GET", h.site.AppURL(tt.app, "/"), nil)
+			r.Header.Set("X-HTTP-Method-Override", "DELETE")
+			r.Header.Set("X-HTTP_Method", "DELETE")
+			if got := b.send(r); got.StatusCode != 200 {
+				t.Fatal(got.Status)
+			}
+			if in := <-seen; in.Get("Croft-Access") != "view" || in.Get("X-Http-Method-Override") != "" || in["X-Http_method"] != nil {
+				t.Errorf("the application sees %v", in)
+			}
+			r = b.request("POST", h.site.AppURL(tt.app, "/"), nil)
+			r.Header.Set("Origin", h.site.AppOrigin(tt.app))
+			if got := b.send(r); got.StatusCode != 403 {
+				t.Errorf("POST: %s", got.Status)
+			}
+			r = b.request("GET", h.site.AppURL(tt.app, "/"), nil)
+			r.Header.Set("Upgrade", "websocket")
+			r.Header.Set("Connection", "Upgrade")
+			if got := b.send(r); got.StatusCode != tt.socket {
+				t.Errorf("WebSocket: %s", got.Status)
+			} else if got.StatusCode == 200 {
+				if in := <-seen; in.Get("Upgrade") != "websocket" || in.Get("Croft-Access") != "view" {
+					t.Errorf("the application sees %v", in)
+				}
+			}
+		})
 	}
 }
 
@@ -302,8 +403,18 @@ func TestAccess(t *testing.T) {
 	check("no longer", map[string][3]int{"ada": all})
 	h.as("ada", command.JobShare{Job: h.job, Public: true, Level: access.ShareView})
 	check("public", map[string][3]int{"ada": all, "ben": looks, "vic": looks, "zoe": looks, "root": looks})
-	if got := status(h.browser(), "GET"); got != 200 {
-		t.Errorf("whoever comes: %d", got)
+	opened := h.seq.World().Seq
+	for range 3 {
+		if got := status(h.browser(), "GET"); got != 200 {
+			t.Errorf("whoever comes: %d", got)
+		}
+	}
+	if got := h.seq.World().Seq - opened; got != 1 {
+		t.Errorf("%d rows say that somebody came", got)
+	}
+	h.now.Add(visitLife)
+	if status(h.browser(), "GET"); h.seq.World().Seq-opened != 2 {
+		t.Error("an hour later there is no other row")
 	}
 	site := h.seq.World().Site
 	site.Apps.Public = false

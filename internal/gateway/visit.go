@@ -74,6 +74,7 @@ func withQuery(path, query string) string {
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, a address.App, base string) {
+	onlyWebSockets(r.Header)
 	v, err := s.admit(r, a, base)
 	if err == nil {
 		err = s.enter(r, v)
@@ -111,9 +112,6 @@ func (s *Server) admit(r *http.Request, a address.App, base string) (*visit, err
 	switch {
 	case found && world.CanApp(p, access.AppUse, j):
 	case found && world.CanApp(p, access.AppView, j):
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || upgrades(r) {
-			return nil, fault.New(codes.Denied, "this application is shared with you to look at: nothing can be changed in it")
-		}
 		v.action = access.AppView
 	case p.User == 0:
 		return nil, errStranger
@@ -122,6 +120,9 @@ func (s *Server) admit(r *http.Request, a address.App, base string) (*visit, err
 	}
 	if v.app, found = j.Spec.App(a.Name); !found {
 		return nil, fault.New(codes.NotFound, "job %s has no application of that name", j.Name())
+	}
+	if v.action == access.AppView && !looks(r, v.app) {
+		return nil, fault.New(codes.Denied, "this application is shared with you to look at: nothing can be changed in it")
 	}
 	v.job = j
 	if j.State != workload.Running {
@@ -132,14 +133,28 @@ func (s *Server) admit(r *http.Request, a address.App, base string) (*visit, err
 	return v, nil
 }
 
+// looks reports whether a request changes nothing, as HTTP has it (RFC 9110, 9.2.1). What is
+// said over a WebSocket can be anything, such as a cell to run: it is let through where the
+// application has said that it keeps those from changing things who only look.
+func looks(r *http.Request, app workload.App) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (app.ViewSafe || !upgrades(r))
+}
+
 // enter has a row in the log for whoever comes, before he is let in. It decides once more.
 func (s *Server) enter(r *http.Request, v *visit) error {
-	e := entry{v.group(), v.app.Name}
-	if v.p.User == 0 || s.entries.known(e, s.Now()) {
-		return nil // of whom nothing is known, nothing is kept but what the request is logged by
-	}
+	e, life := entry{group: v.group(), app: v.app.Name}, entryLife
+	cmd := command.AppEnter{Job: v.job.ID, App: v.app.Name}
 	actor := sequencer.Actor{User: e.user, Token: e.token}
-	if _, err := s.Sequencer.Do(r.Context(), actor, command.AppEnter{Job: v.job.ID, App: v.app.Name}, sequencer.Key{}); err != nil {
+	if v.p.User == 0 {
+		// Whoever isn't known comes from somewhere; from how many places, who wants to fill
+		// the log says himself, so that so many are noted and no more.
+		e.from, life = s.Logins.From(r), visitLife
+		cmd.Visitor, actor = e.from, sequencer.Actor{System: true, Name: "gateway"}
+	}
+	if s.entries.known(e, s.Now(), life) || v.p.User == 0 && !s.entries.room(v.job.ID, s.Now()) {
+		return nil
+	}
+	if _, err := s.Sequencer.Do(r.Context(), actor, cmd, sequencer.Key{}); err != nil {
 		return err
 	}
 	s.entries.note(e, s.Now())
@@ -175,6 +190,15 @@ func changes(r *http.Request) bool {
 		return false
 	}
 	return true
+}
+
+// onlyWebSockets takes off that another protocol is asked for. What is said in that isn't looked
+// at: with HTTP/2 in it whoever comes could say himself who he is. The request stays one
+// (RFC 9110, 7.8).
+func onlyWebSockets(h http.Header) {
+	if up := h["Upgrade"]; len(up) > 0 && (len(up) > 1 || !strings.EqualFold(up[0], "websocket")) {
+		delete(h, "Upgrade")
+	}
 }
 
 // upgrades reports whether a request asks for another protocol on its connection.

@@ -18,6 +18,8 @@ type App struct {
 	Health string `json:"health,omitempty"` // likewise: answers below 500 once it is ready
 	Strip  bool   `json:"strip,omitempty"`  // what its address has before that isn't passed on
 
+	// ViewSafe: it keeps those who only look from changing anything by itself, over WebSockets, too.
+	ViewSafe bool `json:"view_safe,omitempty"`
 	// Activity is how it says whether it is at work: ActivityJupyter, a path of its own, or not at all.
 	Activity string `json:"activity,omitempty"`
 }
@@ -46,7 +48,7 @@ func (p *parser) apps(s *Spec, in []v1.App) {
 	}
 	for i, a := range in {
 		field := fmt.Sprintf("apps[%d]", i)
-		out := App{Name: a.Name, Path: p.appPath(field+".path", a.Path), Strip: a.Strip == nil || *a.Strip}
+		out := App{Name: a.Name, Path: p.appPath(field+".path", a.Path), Strip: a.Strip == nil || *a.Strip, ViewSafe: a.ViewSafe}
 		if out.Name == "" {
 			out.Name = DefaultApp
 		}
@@ -110,7 +112,7 @@ func (s Spec) App(name string) (App, bool) {
 func wireApps(apps []App) []v1.App {
 	var out []v1.App
 	for _, a := range apps {
-		out = append(out, v1.App{Name: a.Name, Port: int(a.Port), Path: a.Path, Health: a.Health, Strip: &a.Strip, Activity: a.Activity})
+		out = append(out, v1.App{Name: a.Name, Port: int(a.Port), Path: a.Path, Health: a.Health, Strip: &a.Strip, ViewSafe: a.ViewSafe, Activity: a.Activity})
 	}
 	return out
 }

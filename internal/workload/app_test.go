@@ -19,7 +19,7 @@ func TestApps(t *testing.T) {
 	}{
 		"none":           {},
 		"the least":      {v1.JobSpec{Apps: []v1.App{{Port: 80}}}, []workload.App{{Name: "web", Port: 80, Path: "/", Strip: true}}, ""},
-		"all":            {v1.JobSpec{Apps: []v1.App{{Name: "lab-2", Port: 65535, Path: "/lab/tree?x=%20", Health: "/api", Strip: &no}}}, []workload.App{{Name: "lab-2", Port: 65535, Path: "/lab/tree?x=%20", Health: "/api"}}, ""},
+		"all":            {v1.JobSpec{Apps: []v1.App{{Name: "lab-2", Port: 65535, Path: "/lab/tree?x=%20", Health: "/api", ViewSafe: true, Strip: &no}}}, []workload.App{{Name: "lab-2", Port: 65535, Path: "/lab/tree?x=%20", Health: "/api", ViewSafe: true}}, ""},
 		"two":            {v1.JobSpec{Apps: []v1.App{{Port: 80}, {Name: "b", Port: 80}}}, []workload.App{{Name: "web", Port: 80, Path: "/", Strip: true}, {Name: "b", Port: 80, Path: "/", Strip: true}}, ""},
 		"a name twice":   {v1.JobSpec{Apps: []v1.App{{Port: 80}, {Name: "web", Port: 81}}}, nil, "apps[1].name"},
 		"no host's name": {v1.JobSpec{Apps: []v1.App{{Name: "a.b", Port: 80}}}, nil, "apps[0].name"},
