@@ -18,6 +18,7 @@ import (
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
+	"croft.dev/croft/internal/quota"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/sshgate"
 	"croft.dev/croft/internal/store"
@@ -192,7 +193,7 @@ func (s *server) build(ctx context.Context) error {
 	}
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Storage: &quota.Quotas{}, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
 	if err != nil {
 		return err

@@ -98,6 +98,10 @@ var layers = []layer{
 		why: "it reads files of others' making: nothing is decided by it",
 	},
 	{
+		name: "quota", packages: []string{"internal/quota"},
+		why: "it asks the kernel about folders, and knows neither users nor accounts",
+	},
+	{
 		name: "password", packages: []string{"internal/password"},
 		why: "it works on secrets: what it is given goes nowhere else",
 	},
@@ -146,7 +150,7 @@ var layers = []layer{
 	},
 	{
 		name: "httpapi", packages: []string{"internal/httpapi"},
-		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/terminal", "internal/password", "internal/roster", "internal/sshkey", "address", "presence", "command", "domain", "leaves", "wire"},
+		may: []string{"internal/query", "internal/sequencer", "internal/engine", "internal/terminal", "internal/password", "internal/roster", "internal/sshkey", "quota", "address", "presence", "command", "domain", "leaves", "wire"},
 		why: "a transport holds no rules and knows no other transport: it asks query, submits to the sequencer and passes streams on",
 	},
 	{
@@ -239,7 +243,7 @@ var homes = []home{
 	{"golang.org/x/sync/semaphore", []string{"internal/engine/cri"}, "steps of an attempt are changed beside each other, the attempt alone"},
 	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri"}, "several containers are stopped at a time"},
 	{"golang.org/x/sys/unix", []string{
-		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/setup", "internal/store", "internal/upstream", "test/site",
+		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/quota", "internal/setup", "internal/store", "internal/upstream", "test/site",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},
 }

@@ -493,6 +493,15 @@ func TestCommands(t *testing.T) {
 		"partition-rm":        {args: "partition rm gpu"},
 		"complete-qos":        {args: "__complete run --qos "},
 		"status":              {args: "status"},
+		"storage": {args: "storage ls", with: map[string]any{"GET /v1/users/ada/storage": page(
+			v1.Storage{User: "ada", Path: "/home/ada", FileSystem: "xfs", By: "user", Used: "12M", Limit: "1G", Files: 41, MaxFiles: 100_000, Free: "5.1T"},
+			v1.Storage{Account: "nlp", Folder: "corpora", Path: "/srv/nlp/corpora", FileSystem: "ext4", By: "project", Used: "1.5G", Files: 3, Free: "300G"},
+			v1.Storage{Folder: "hub", Path: "/srv/\x1b[31mhub", FileSystem: "tmpfs", Free: "3M", Note: "no quotas: mount it with pquota"},
+		)}},
+		"storage-set": {args: "storage set --account nlp --folder corpora 2T --files 5000", with: map[string]any{
+			"POST /v1/storage": v1.Storage{Account: "nlp", Folder: "corpora", Path: "/srv/nlp/corpora", By: "project", Used: "1.5G", Limit: "2T", Files: 3, MaxFiles: 5000},
+		}},
+		"storage-set-nothing": {args: "storage set 2T"},
 		"status-json":         {args: "status -o json"},
 		"server":              {args: "server --data x"},
 		"setup":               {args: "setup --check"},

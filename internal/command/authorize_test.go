@@ -297,6 +297,18 @@ var may = map[string]struct {
 		func(s *sim) world.Command { return command.ImageRemove{Ref: s.savedBy("ada")} },
 		[]string{"ada", "root", "system"}, codes.NotFound, map[string]codes.Code{"operator": codes.Denied, "auditor": codes.Denied},
 	},
+	"storage.limit of a home": {
+		func(*sim) world.Command { return command.StorageLimit{User: "ada", Limit: 1 << 30} },
+		[]string{"operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"ada": codes.Denied, "auditor": codes.Denied},
+	},
+	"storage.limit": {
+		func(s *sim) world.Command {
+			nlp, _ := s.w.Tenancy.Account("nlp")
+			s.w.Fold([]world.Change{asset.FolderSet{Row: asset.Folder{Account: nlp.ID, Name: "data", Path: "/srv/nlp"}}})
+			return command.StorageLimit{Account: "nlp", Limit: 1 << 30}
+		},
+		[]string{"operator", "root", "system"}, codes.Denied, hidden(),
+	},
 	"template.set": {
 		func(*sim) world.Command {
 			return command.TemplatePut{Name: "board", Spec: v1.JobSpec{Image: "board:1"}}

@@ -141,6 +141,12 @@ func attempts() map[string]attempt {
 			return "/v1/folders/old?account=nlp", nil
 		}, runs},
 
+		"listStorage": {fixed("/v1/users/ada/storage", nil), []string{"ada", "otto", "olga", "root"}},
+		"limitStorage": {func(h *harness, _ int) (string, any) {
+			h.as("root", command.FolderPut{Account: "nlp", Name: "bound", Path: "/srv/bound"})
+			return "/v1/storage", v1.StorageLimit{Account: "nlp", Folder: "bound", Limit: "1G"}
+		}, runs},
+
 		"saveImage":   {ofJob("/v1/jobs/%s/image", v1.ImageSave{Name: "env:1"}), []string{"ada"}},
 		"listImages":  {fixed("/v1/images", nil), all},
 		"getImage":    {ofImage(nil), []string{"ada", "otto", "olga", "root"}},

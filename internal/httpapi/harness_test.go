@@ -25,6 +25,7 @@ import (
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
+	"croft.dev/croft/internal/quota"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
@@ -36,15 +37,16 @@ const hour = int64(time.Hour)
 // harness is a server on a real sequencer and a real SQLite database, with an
 // engine of the test's own and a clock that is set by hand.
 type harness struct {
-	t      testing.TB
-	seq    *sequencer.Sequencer
-	reader *query.Reader
-	server *Server
-	web    *httptest.Server
-	engine *fakeEngine
-	people *fakePeople
-	now    atomic.Int64
-	tokens map[string]string // by user
+	t       testing.TB
+	seq     *sequencer.Sequencer
+	reader  *query.Reader
+	server  *Server
+	web     *httptest.Server
+	engine  *fakeEngine
+	people  *fakePeople
+	storage *fakeStorage
+	now     atomic.Int64
+	tokens  map[string]string // by user
 }
 
 type fakeEngine struct {
@@ -105,7 +107,7 @@ func (p *fakePeople) Lookup(_ context.Context, name string) (Person, bool, error
 // with ben; and olga the operator, otto the auditor, root the admin, zoe nobody.
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	h := &harness{t: t, engine: &fakeEngine{}, people: &fakePeople{names: map[int64]string{}, known: map[string]Person{}}, tokens: map[string]string{}}
+	h := &harness{t: t, storage: &fakeStorage{uses: map[string]quota.Use{}}, engine: &fakeEngine{}, people: &fakePeople{names: map[int64]string{}, known: map[string]Person{}}, tokens: map[string]string{}}
 	h.now.Store(time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano())
 	ctx, cancel := context.WithCancel(context.Background())
 	db, err := store.Open(ctx, store.Config{Path: filepath.Join(t.TempDir(), "croft.db")})
@@ -137,7 +139,7 @@ func newHarness(t testing.TB) *harness {
 	h.server, err = New(Deps{
 		Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load,
 		Login:      Login{Hasher: hasher, Session: 7 * 24 * time.Hour, Idle: 24 * time.Hour, Forwarded: true},
-		Registries: fakeRegistries{}, Presence: presence.New(h.now.Load), SSH: fakeSSH{h},
+		Registries: fakeRegistries{}, Storage: h.storage, Presence: presence.New(h.now.Load), SSH: fakeSSH{h},
 	})
 	if err != nil {
 		t.Fatal(err)

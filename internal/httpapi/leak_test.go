@@ -182,6 +182,9 @@ func probes() map[string]probe {
 		"folder of A":    {"POST", "/v1/folders", func(name string) any { return v1.Folder{Account: name, Name: "x", Path: "/srv/x"} }},
 		"no folder of A": {"DELETE", "/v1/folders/x?account=NAME", nil},
 		"image of U":     {"GET", "/v1/images/NAME/env:1", nil}, "remove an image of U": {"DELETE", "/v1/images/NAME/env:1", nil},
+		"storage of U":           {"GET", "/v1/users/NAME/storage", nil},
+		"limit storage of U":     {"POST", "/v1/storage", func(name string) any { return v1.StorageLimit{User: name, Limit: "1G"} }},
+		"limit storage of A":     {"POST", "/v1/storage", func(name string) any { return v1.StorageLimit{Account: name, Limit: "1G"} }},
 		"remove a template of U": {"DELETE", "/v1/templates/NAME/board", nil},
 		"share a template with A": {"POST", "/v1/templates", func(name string) any {
 			return v1.TemplateRequest{Name: "board", Account: &name, Spec: v1.JobSpec{Image: "board:1"}}

@@ -23,7 +23,7 @@ func scopes() map[string][]string {
 		},
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
-			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser",
+			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage",
 			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"quote", "submitJob", "listJobs", "listImages", "listEvents", "streamEvents"},
@@ -31,11 +31,11 @@ func scopes() map[string][]string {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
 			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob", "unshareJob",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
-			"setFolder", "removeFolder",
+			"setFolder", "removeFolder", "limitStorage",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
 		},
 		"admin": {
-			"listAccounts", "getAccount", "statement", "listUsers", "getUser", "listGrants", "listLimits", "listShares", "fairShare", "getReservation",
+			"listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listGrants", "listLimits", "listShares", "fairShare", "getReservation",
 			"createAccount", "giveGrant", "setPrice", "createUser", "setUser", "retireUser", "moveAccount", "removeAccount",
 		},
 	} {

@@ -96,6 +96,8 @@ type Deps struct {
 	Presence *presence.Registry
 	// Apps leads to applications of jobs; nil: there is no way to any.
 	Apps Apps
+	// Storage says what is in folders, and bounds it.
+	Storage Storage
 	// Templates of workspaces, the site's own.
 	Templates []v1.Template
 	// Registries checks and seals logins to registries of images; nil: there are none.
