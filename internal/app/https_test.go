@@ -1,13 +1,71 @@
 package app
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"croft.dev/croft/internal/config"
 )
+
+// TestHTTP2 is spoken on listen.https with who can, and HTTP/1.1 with who can't.
+func TestHTTP2(t *testing.T) {
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"gpu1"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf := config.Default()
+	conf.Listen.Socket, conf.Listen.HTTP, conf.Listen.HTTPS, conf.Listen.SSH = config.Path(filepath.Join(dir, "s")), config.HTTPOff, "127.0.0.1:0", config.SSHOff
+	conf.TLS.Cert, conf.TLS.Key = config.Path(filepath.Join(dir, "cert.pem")), config.Path(filepath.Join(dir, "key.pem"))
+	s := &server{Options: Options{Log: slog.New(slog.DiscardHandler), Config: conf}}
+	at, err := s.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.close() //nolint:errcheck // the server has closed some of it
+	web := http.Server{Handler: strict(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Proto", r.Proto) }))}
+	defer web.Close()
+	ln := at.web[len(at.web)-1]
+	go func() { _ = web.Serve(ln) }() // until it is closed
+	for proto, h2 := range map[string]bool{"HTTP/2.0": true, "HTTP/1.1": false} {
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: h2}
+		got, err := (&http.Client{Transport: tr}).Get("https://" + ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		tr.CloseIdleConnections()
+		if got.Header.Get("Proto") != proto || got.Header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %v", proto, got.Header)
+		}
+	}
+}
 
 // TestRedirect: plain HTTP is sent on to the server's own names, whatever is asked for.
 func TestRedirect(t *testing.T) {

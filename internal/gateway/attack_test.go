@@ -637,7 +637,7 @@ func (h *harness) awaitOpen(want int) {
 // TestStreams carries much without keeping it: what is written arrives while more is to come.
 func TestStreams(t *testing.T) {
 	h := newHarness(t, "", address.DomainAuto)
-	const size = 256 << 20
+	const size = 1 << 30
 	next := make(chan struct{})
 	h.app(8888, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
