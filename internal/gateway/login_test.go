@@ -125,7 +125,7 @@ func TestLoginPage(t *testing.T) {
 			h.app(8888, echo)
 			b := h.browser()
 			page := b.get(h.site.AppURL(lab(h), "/lab?x=1"))
-			if page.StatusCode != 200 || !strings.Contains(page.body, "Log in to Croft") {
+			if page.StatusCode != 200 || !strings.Contains(page.body, "Log in to Croft") || !strings.Contains(page.body, "<code>croft app open "+lab(h).Job.Name()+"</code>") {
 				t.Fatalf("%d %q", page.StatusCode, page.body)
 			}
 			next := page.Request.URL.Query().Get("next")

@@ -51,9 +51,23 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) askLogin(w http.ResponseWriter, status int, next, user, bad string) {
 	s.html(w, status, "login", struct {
-		Passwords       bool
-		Next, User, Bad string
-	}{s.Logins.Passwords(), ownPath(next), user, bad})
+		Passwords                bool
+		Next, User, Bad, Command string
+	}{s.Logins.Passwords(), ownPath(next), user, bad, openCommand(next)})
+}
+
+// openCommand is what gives a link that logs in, to where somebody wanted to be.
+func openCommand(next string) string {
+	rest, _ := strings.CutPrefix(ownPath(next), "/open/")
+	name, _, _ := strings.Cut(rest, "?")
+	a, ok := address.ParseApp(name)
+	switch {
+	case !ok:
+		return "croft app open JOB"
+	case a.Name == "":
+		return "croft app open " + a.Job.Name()
+	}
+	return "croft app open " + a.Job.Name() + " --app " + a.Name
 }
 
 // ownForm refuses a form that wasn't sent from a page of this server: browsers say whence.

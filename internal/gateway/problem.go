@@ -153,7 +153,9 @@ label{display:block;margin:.6em 0}input{font:inherit;padding:.3em;width:100%;box
 <label>User<input name="user" autocomplete="username" autocapitalize="none" required autofocus value="{{.User}}"></label>
 <label>Password<input type="password" name="password" autocomplete="current-password" required></label>
 <button>Log in</button></form>
-{{else}}<p>This server takes no passwords. Open an application from a terminal:</p><p><code>croft app open JOB</code></p>{{end}}</main></body></html>
+<p>A link that logs in by itself works once. Another, from where you use Croft:</p>
+{{else}}<p>This server takes no passwords, and a link that logs in works once. Another, from a terminal:</p>
+{{end}}<p><code>{{.Command}}</code></p></main></body></html>
 {{end}}
 
 {{- define "home"}}{{template "head"}}</head><body><main><h1>Applications and terminals of {{.User}}</h1>
