@@ -85,7 +85,7 @@ func waits(j *workload.Job) bool {
 
 // watch asks an attempt's apps until all have answered or it is over.
 func (l Loop) watch(ctx context.Context, a id.Attempt, slots chan struct{}) {
-	for delay := first; ; delay = min(delay*3/2, longest) {
+	for begun := time.Now(); ; {
 		j, ok := l.Port.World().Workload.Active.Get(a.Job)
 		if !ok || j.Attempt.N != a.N || !waits(j) {
 			return
@@ -104,7 +104,8 @@ func (l Loop) watch(ctx context.Context, a id.Attempt, slots chan struct{}) {
 			l.Log.Warn("command failed, will try again", "command", command.AppsReady{}.Kind(), "error", err)
 		}
 		select {
-		case <-time.After(delay):
+		// A twentieth of the time that it has taken: nobody waits much longer for that.
+		case <-time.After(min(max(first, time.Since(begun)/20), longest)):
 		case <-ctx.Done():
 			return
 		}
