@@ -295,6 +295,18 @@ func jobState(j *v1.Job) string {
 	return j.State
 }
 
+// rested is why a workspace is stopped, unless somebody just had it stopped.
+func rested(j *v1.Job) string {
+	if j.Outcome == string(codes.Stopped) {
+		return j.Message
+	}
+	text := strings.ReplaceAll(j.Outcome, "_", " ")
+	if j.ExitCode != nil && *j.ExitCode != 0 {
+		text += ", exit " + strconv.Itoa(*j.ExitCode)
+	}
+	return text + because(j.Message)
+}
+
 // jobTime is how long a job has run, or ran.
 func (a *app) jobTime(j *v1.Job) string {
 	switch {
@@ -345,10 +357,7 @@ func (a *app) jobInfo(j *v1.Job) string {
 			return j.Progress
 		}
 	case "stopped":
-		if j.Outcome != string(codes.Stopped) {
-			return strings.TrimSuffix(strings.ReplaceAll(j.Outcome, "_", " ")+": "+j.Message, ": ")
-		}
-		return j.Message
+		return rested(j)
 	case "ended":
 		if j.ExitCode != nil && *j.ExitCode != 0 {
 			return "exit " + strconv.Itoa(*j.ExitCode)

@@ -116,7 +116,7 @@ func (a *app) workspaceUp(cmd *cobra.Command, template string, o *workspaceOptio
 		own = template
 	}
 	name := otherwise(o.Name, own)
-	job, err := a.workspaceOf(cmd.Context(), c, name)
+	job, err := a.workspaceAtRest(cmd.Context(), c, name)
 	switch {
 	case err != nil:
 		return err
@@ -156,6 +156,20 @@ func (a *app) workspaceOf(ctx context.Context, c *v1.Client, name string) (*v1.J
 	return job, nil
 }
 
+// workspaceAtRest is workspaceOf; what is just being stopped, or deleted, is waited for.
+func (a *app) workspaceAtRest(ctx context.Context, c *v1.Client, name string) (*v1.Job, error) {
+	job, err := a.workspaceOf(ctx, c, name)
+	if err != nil || job == nil || job.State != "stopping" {
+		return job, err
+	}
+	a.tell("%s %s is being stopped", clean(job.ID), clean(job.Name))
+	job, err = c.Wait(ctx, job.ID, v1.Ended, v1.WaitOptions{Window: away})
+	if err != nil || job.State == "ended" {
+		return nil, err
+	}
+	return job, nil
+}
+
 // workspaceMake submits a workspace of a template.
 func (a *app) workspaceMake(cmd *cobra.Command, c *v1.Client, template string, o *workspaceOptions) (*v1.Job, error) {
 	t, err := a.template(cmd.Context(), c, template)
@@ -186,13 +200,6 @@ func (a *app) workspaceMake(cmd *cobra.Command, c *v1.Client, template string, o
 
 // workspaceAgain goes on with a workspace: one that is stopped is started, with changes.
 func (a *app) workspaceAgain(ctx context.Context, c *v1.Client, job *v1.Job, changes map[string]string) (*v1.Job, error) {
-	if job.State == "stopping" {
-		a.tell("%s %s is being stopped", clean(job.ID), clean(job.Name))
-		var err error
-		if job, err = c.Wait(ctx, job.ID, v1.Ended, v1.WaitOptions{Window: away}); err != nil {
-			return nil, err
-		}
-	}
 	if job.State != "stopped" {
 		if len(changes) > 0 {
 			return nil, usage("%s is %s as it was made: croft workspace stop %s first, or give another --name", clean(job.Name), clean(job.State), clean(job.Name))
@@ -258,7 +265,7 @@ on; its name and account stay.`,
 			if err != nil {
 				return err
 			}
-			job, err := a.workspaceOf(cmd.Context(), c, args[0])
+			job, err := a.workspaceAtRest(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -32,7 +31,7 @@ func (a *app) workspaceReady(ctx context.Context, c *v1.Client, job *v1.Job, e w
 	case err != nil:
 		return err
 	case got.State != "running":
-		a.tell("%s %s %s%s", clean(got.ID), clean(got.Name), clean(jobState(got)), because(otherwise(got.Message, strings.ReplaceAll(got.Outcome, "_", " "))))
+		a.tell("%s %s %s%s", clean(got.ID), clean(got.Name), clean(jobState(got)), because(otherwise(got.Message, rested(got))))
 		a.tell("see:  croft logs %s", clean(got.ID))
 		return exitStatus(1)
 	}

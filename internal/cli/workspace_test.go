@@ -70,7 +70,11 @@ func TestWorkspaceUp(t *testing.T) {
 		"no such template": {line: "workspace new lab", answers: map[string]any{"GET /v1/templates": templates}, code: 2, says: []string{"no such template: lab (there are: jupyter)"}},
 		"one that runs":    {line: "notebook", answers: ready, says: []string{"119.apps.localhost"}, never: "POST /v1/jobs {"},
 		"for a script":     {line: "workspace start jupyter -o json", answers: ready, says: []string{`"id": "119"`, `"url": "http://119.apps.localhost:7370/.croft/open?ticket=x"`}},
-		"no browser":       {line: "notebook --open", answers: ready, says: []string{"there is no browser here: open this yourself\n", "119.apps.localhost"}},
+		"one that is just being deleted": {
+			line: "notebook -d", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopping"), "GET /v1/jobs/119": job("ended"), "GET /v1/templates": templates, "POST /v1/jobs": job("queued")},
+			says: []string{"119 jupyter is being stopped"}, asks: []string{"POST /v1/jobs {"},
+		},
+		"no browser": {line: "notebook --open", answers: ready, says: []string{"there is no browser here: open this yourself\n", "119.apps.localhost"}},
 		"without a terminal": {
 			line: "shell", answers: map[string]any{"GET /v1/jobs/shell": shell, "GET /v1/jobs/119": shell}, says: []string{"croft terminal shell\n", "119\n"}, never: "POST",
 		},
