@@ -22,7 +22,7 @@ func (a *app) workspaceReady(ctx context.Context, c *v1.Client, job *v1.Job, e w
 	if e.detach {
 		return a.printWorkspace(job)
 	}
-	began, was := a.env.Now(), job.Ready != nil
+	began, was := a.env.Now(), isReady(job)
 	got, err := a.workspaceWait(ctx, c, job)
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -65,7 +65,7 @@ func (a *app) workspaceWait(ctx context.Context, c *v1.Client, job *v1.Job) (*v1
 	bar := progress{w: a.env.Stderr, inPlace: a.env.Term.Err, now: a.env.Now}
 	defer bar.clear()
 	got, err := c.Wait(ctx, job.ID, v1.Ready, v1.WaitOptions{Window: away, Poll: readyPoll, Each: func(j *v1.Job) {
-		if j.State != "stopped" && (j.State != "running" || j.Ready == nil) {
+		if j.State != "stopped" && !isReady(j) {
 			bar.show(clean(j.ID)+" "+a.workspacePhase(j), j.Progress != "" || j.State != "queued")
 		}
 	}})
@@ -73,6 +73,11 @@ func (a *app) workspaceWait(ctx context.Context, c *v1.Client, job *v1.Job) (*v1
 		err = context.Cause(ctx)
 	}
 	return got, err
+}
+
+// isReady tells whether a workspace can be entered.
+func isReady(j *v1.Job) bool {
+	return j.State == "running" && (j.Ready != nil || len(j.Spec.Apps) == 0)
 }
 
 // readyPoll asks often while something moves.

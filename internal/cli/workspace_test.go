@@ -152,6 +152,9 @@ func TestShell(t *testing.T) {
 	if code := b.run("shell", "--name", "dev"); code != 7 || raw != 2 {
 		t.Errorf("exit %d, raw %d", code, raw)
 	}
+	if strings.Contains(b.stderr.String(), "119 ready") {
+		t.Errorf("it was: %q", b.stderr)
+	}
 	if want := "119 dev runs on.  back:  croft shell --name dev  no more:  croft workspace stop dev\n"; !strings.HasSuffix(b.stderr.String(), want) {
 		t.Errorf("%q doesn't end with %q", b.stderr, want)
 	}
