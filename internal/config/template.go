@@ -9,7 +9,7 @@ import (
 // found again (PYTHONUSERBASE), and programs need a home that they can write to.
 const (
 	intoHome = `[ -w "$HOME" ] || export HOME=/tmp; cd "$HOME"; export PATH="$PYTHONUSERBASE/bin:$PATH"; `
-	jupyter  = intoHome + `set -- --ip=127.0.0.1 --port="$CROFT_APP_PORT" --no-browser
+	jupyter  = intoHome + `set -- --ip=127.0.0.1 --port="$CROFT_APP_PORT" --no-browser --allow-root
 if command -v jupyter-lab >/dev/null; then
   exec jupyter-lab "$@" --ServerApp.base_url="$CROFT_BASE_URL" --ServerApp.allow_remote_access=True --IdentityProvider.token= --ServerApp.token= --ServerApp.password=
 fi
