@@ -168,7 +168,8 @@ type Array struct {
 // Receipt is a job's money. While it runs, charged is what has accrued.
 type Receipt struct {
 	Billing  string      `json:"billing"`
-	Deposit  string      `json:"deposit"`
+	Deposit  string      `json:"deposit" doc:"set aside in all, a workspace's earlier runs too"`
+	Left     string      `json:"left,omitempty" doc:"of that, still set aside"`
 	Charged  string      `json:"charged"`
 	Returned string      `json:"returned"`
 	Lines    []PriceLine `json:"lines,omitempty"`

@@ -173,12 +173,12 @@ func (a *app) jobQuote(job *v1.Job) string {
 	}
 	w := job.Window
 	if job.State == "held" {
-		return a.quoteLine(r.Billing, r.Deposit, r.Lines, nil) + ", " + a.heldInfo(job)
+		return a.quoteLine(r.Billing, otherwise(r.Left, r.Deposit), r.Lines, nil) + ", " + a.heldInfo(job)
 	}
 	if w == nil && job.State != "queued" {
 		w = &v1.Window{Kind: "now"}
 	}
-	return a.quoteLine(r.Billing, r.Deposit, r.Lines, w)
+	return a.quoteLine(r.Billing, otherwise(r.Left, r.Deposit), r.Lines, w)
 }
 
 // submit submits a job once, even when the server goes away in the middle.

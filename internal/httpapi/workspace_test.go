@@ -55,7 +55,7 @@ func TestWorkspaceByName(t *testing.T) {
 		t.Errorf("another name: %+v", bad)
 	}
 	started := get[v1.Job](h, 200, start(200, map[string]string{"gpu": "2"}))
-	if started.ID != job.ID || started.State != "queued" || started.Spec.GPU != "2" || started.Window == nil || started.Receipt == nil || len(started.Receipt.Lines) == 0 {
+	if started.ID != job.ID || started.State != "queued" || started.Spec.GPU != "2" || started.Window == nil || started.Receipt == nil || started.Receipt.Left == "" || started.Receipt.Left == started.Receipt.Deposit || len(started.Receipt.Lines) == 0 {
 		t.Errorf("started: %+v", started)
 	}
 	get[v1.Job](h, 200, start(200, nil)) // it is

@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
@@ -470,8 +471,13 @@ func (v view) receipt(j *workload.Job, detail bool) (*v1.Receipt, error) {
 	if j.Array != nil {
 		out.Charged, out.Returned = j.Array.Charged.String(), (j.Returned + j.Array.Returned).String()
 	}
+	var left money.Micros
 	for _, s := range j.Sources {
 		out.Grants = append(out.Grants, v.sourceName(s.Source))
+		left += s.Left // parts of what the deposit is the sum of
+	}
+	if !out.Final {
+		out.Left = left.String()
 	}
 	if j.Attempt.N == 0 || out.Final && !detail {
 		return out, nil
