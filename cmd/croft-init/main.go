@@ -6,6 +6,7 @@
 //	                                   begin once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
 //	croft-init --feed -- COMMAND […]   run COMMAND, beside a primary, that has an input
+//	croft-init --shell -- COMMAND […]  likewise, a shell for a person: tell of a full home
 //	croft-init --sftp                  serve files on standard input and output
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
 //	croft-init --terminals             start the keeper of a step's terminals; see package keep
@@ -26,11 +27,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"croft.dev/croft/internal/engine/cri/keep"
 	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/cri/room"
 	"croft.dev/croft/internal/engine/cri/shim"
 	"croft.dev/croft/internal/sftp"
 )
@@ -47,6 +50,9 @@ func main() {
 		become(args[2:])
 	case args[0] == record.Feed && len(args) > 2 && args[1] == "--":
 		os.Exit(feed(args[2:]))
+	case args[0] == record.Shell && len(args) > 2 && args[1] == "--":
+		tellOfHome()
+		become(args[2:])
 	case args[0] == record.SFTP && len(args) == 1:
 		fitEnvironment()
 		end(sftp.Serve(os.Stdin, os.Stdout))
@@ -175,6 +181,21 @@ func exitCode(ws syscall.WaitStatus) int {
 		return 128 + int(ws.Signal())
 	}
 	return ws.ExitStatus()
+}
+
+// tellOfHome tells whoever begins a shell that there is no room left in his home, and spares
+// the shell what it would keep there.
+func tellOfHome() {
+	fitEnvironment()
+	notice := room.Notice(os.Getenv("HOME"))
+	if notice == "" {
+		return
+	}
+	_, _ = os.Stderr.WriteString(notice) // who can't be told has a shell all the same
+	for _, kv := range room.Spare() {
+		name, value, _ := strings.Cut(kv, "=")
+		_ = os.Setenv(name, value) // fails for names that aren't any
+	}
 }
 
 // inImage is where commands are looked for.

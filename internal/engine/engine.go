@@ -450,7 +450,10 @@ type ExecRequest struct {
 	Command []string
 	// SFTP serves the container's files to an SFTP client on Stdin and Stdout, in place of a
 	// Command. It needs nothing in the image.
-	SFTP   bool
+	SFTP bool
+	// Shell says that Command is a shell at a terminal, whose user is told what is to be known there,
+	// as that the home is full.
+	Shell  bool
 	TTY    bool
 	Stdin  io.Reader // nil: none
 	Stdout io.Writer

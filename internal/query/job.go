@@ -70,24 +70,6 @@ func (r *Reader) Find(ctx context.Context, p access.Principal, name string, acti
 	return j, nil
 }
 
-// FindShared returns the row of a job whose applications or terminals the caller may reach as
-// action says: his own, or one that is shared with him.
-func (r *Reader) FindShared(ctx context.Context, p access.Principal, name string, action access.Action) (*workload.Job, error) {
-	v := r.view(p)
-	j, err := r.lookUp(ctx, v, name)
-	switch {
-	case err != nil:
-		return nil, err
-	case v.w.CanApp(v.p, action, j):
-		return j, nil
-	case v.w.CanApp(v.p, access.TermView, j):
-		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: nothing can be typed or ended in its terminals", name)
-	case v.may(access.JobRead, j.User, j.Account):
-		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", name)
-	}
-	return nil, fault.NotFound("job", name)
-}
-
 func (r *Reader) find(ctx context.Context, v view, name string) (*workload.Job, error) {
 	j, err := r.lookUp(ctx, v, name)
 	if err != nil {

@@ -107,11 +107,6 @@ func (r *Reader) FindStep(ctx context.Context, p access.Principal, name string, 
 	return j, s, err
 }
 
-// StepOf is a step of a job that the caller was found to reach.
-func (r *Reader) StepOf(ctx context.Context, p access.Principal, j *workload.Job, n int32) (*workload.Step, error) {
-	return r.step(ctx, r.view(p), j, n)
-}
-
 // StepReached reports whether a step runs, or has ended.
 func (r *Reader) StepReached(ctx context.Context, p access.Principal, name string, n int32, until string) (bool, error) {
 	if n == workload.PrimaryStep {

@@ -222,7 +222,7 @@ func (s *session) begin(p program) (int, error) {
 		defer s.Presence.Listen(s.job.ID, func(line string) { fmt.Fprintf(s.ch, "\r\n%s\r\n", line) })()
 	}
 	return s.Engine.Exec(s.ctx, s.at, engine.ExecRequest{
-		Command: p.command, SFTP: p.sftp, TTY: s.tty && !p.sftp, Resize: s.sizes,
+		Command: p.command, SFTP: p.sftp, Shell: s.tty && p.note.For == command.SSHShell, TTY: s.tty && !p.sftp, Resize: s.sizes,
 		Stdin: s.ch, Stdout: until{s.ctx, s.ch}, Stderr: until{s.ctx, s.ch.Stderr()},
 	})
 }

@@ -17,7 +17,10 @@ func execCommand(req engine.ExecRequest) []string {
 		return []string{record.InitPath, record.SFTP}
 	}
 	how := record.Exec
-	if req.Stdin != nil && !req.TTY { // a terminal stays open by its input
+	switch {
+	case req.Shell: // at a terminal, which stays open by its input
+		how = record.Shell
+	case req.Stdin != nil && !req.TTY:
 		how = record.Feed
 	}
 	return append([]string{record.InitPath, how, "--"}, req.Command...)

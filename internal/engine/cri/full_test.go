@@ -10,27 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/terminal"
 )
-
-func TestFullOf(t *testing.T) {
-	const gib = 1 << 18 // blocks of 4 KiB
-	tests := map[string]struct {
-		st   unix.Statfs_t
-		want string
-	}{
-		"room":             {unix.Statfs_t{Frsize: 4096, Blocks: 50 * gib, Bfree: gib, Bavail: gib, Files: 9, Ffree: 1}, ""},
-		"none":             {unix.Statfs_t{Frsize: 4096, Blocks: 50 * gib, Files: 9, Ffree: 1}, "50.0 GiB of 50.0 GiB"},
-		"but for root":     {unix.Statfs_t{Frsize: 4096, Blocks: 50 * gib, Bfree: gib, Files: 9, Ffree: 1}, "49.0 GiB of 50.0 GiB"},
-		"next to none":     {unix.Statfs_t{Frsize: 4096, Blocks: 384, Bfree: 255, Bavail: 255}, "0.5 MiB of 1.5 MiB"},
-		"no more files":    {unix.Statfs_t{Frsize: 4096, Blocks: gib, Bfree: gib, Bavail: gib, Files: 9}, "9 of 9 files"},
-		"one without size": {unix.Statfs_t{Frsize: 4096}, ""},
-	}
-	for name, tt := range tests {
-		if got := fullOf(&tt.st); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
 
 // TestFullHome starts a step whose user's home is full, and enters it: both work, and the
 // user is told.
@@ -64,10 +45,53 @@ func TestFullHome(t *testing.T) {
 		if want := []byte("croft: " + home + " is full, 2.0 MiB of 2.0 MiB: remove something before you write there\n"); !bytes.Contains(w.err.Bytes(), want) {
 			t.Errorf("job %d was told %q", job, &w.err)
 		}
-		var out bytes.Buffer
-		code, err := e.Exec(t.Context(), a.Attempt.Primary(), engine.ExecRequest{Command: []string{"sh", "-c", "cd && du -s . && echo entered"}, Stdout: &out, Stderr: &out})
+		var out, errs bytes.Buffer
+		code, err := e.Exec(t.Context(), a.Attempt.Primary(), engine.ExecRequest{Command: []string{"sh", "-c", "cd && du -s . && echo entered"}, Stdout: &out, Stderr: &errs})
 		if code != 0 || err != nil || !bytes.Contains(out.Bytes(), []byte("entered")) {
-			t.Errorf("entering: %d, %v, %q", code, err, &out)
+			t.Errorf("entering: %d, %v, %q, %q", code, err, &out, &errs)
+		}
+		out.Reset()
+		errs.Reset()
+		code, err = e.Exec(t.Context(), a.Attempt.Primary(), engine.ExecRequest{Shell: true, Command: []string{"sh", "-c", "echo history in [$HISTFILE]"}, Stdout: &out, Stderr: &errs})
+		if code != 0 || err != nil || !tellsOfHome(errs.Bytes()) || !bytes.Contains(out.Bytes(), []byte("history in []")) {
+			t.Errorf("a shell: %d, %v, %q, %q", code, err, &out, &errs)
+		}
+		if got := e.typed(a.Attempt.Primary(), "echo history in [$HISTFILE]; exit\n"); !tellsOfHome(got) || !bytes.Contains(got, []byte("history in []")) {
+			t.Errorf("a terminal shows %q", got)
+		}
+	}
+}
+
+// tellsOfHome reports whether somebody is told that his home is full, and by what.
+func tellsOfHome(text []byte) bool {
+	return bytes.Contains(text, []byte("croft: your home /home/alice is full, 2.0 MiB of 2.0 MiB: ")) && bytes.Contains(text, []byte("  much"))
+}
+
+// typed is what a new terminal shows in which something is typed.
+func (e *testEngine) typed(step engine.StepID, text string) []byte {
+	e.t.Helper()
+	conn, err := e.Terminals(e.t.Context(), step, true)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := errors.Join(
+		terminal.WriteJSON(conn, terminal.HelloAs, terminal.Hello{Ask: terminal.ToJoin, Name: "full"}), terminal.Write(conn, terminal.Input, []byte(text)),
+	); err != nil {
+		e.t.Fatal(err)
+	}
+	var out []byte
+	for {
+		ended := false
+		err := terminal.Read(conn, func(kind byte, data []byte) error {
+			if kind == terminal.Output || kind == terminal.Screen {
+				out = append(out, data...)
+			}
+			ended = kind == terminal.Exit
+			return nil
+		})
+		if err != nil || ended {
+			return out
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/cri/room"
 	"croft.dev/croft/internal/terminal"
 )
 
@@ -44,10 +45,15 @@ func startShell(name, term string, size terminal.Size) (terminal.Program, error)
 		return nil, &terminal.Refused{Reason: terminal.Unusable, Message: "no pseudo terminal can be opened there: " + err.Error()}
 	}
 	defer unix.Close(slave)
+	env := environment(name, term)
+	if notice := room.Notice(os.Getenv("HOME")); notice != "" {
+		env = append(env, room.Spare()...)
+		_, _ = unix.Write(slave, []byte(notice)) // the first of its output; who can't be told has a shell all the same
+	}
 	s := &shell{master: master, file: os.NewFile(uintptr(master), "terminal"), ended: make(chan struct{})}
 	s.Resize(size)
 	s.pid, err = syscall.ForkExec(path, []string{filepath.Base(path)}, &syscall.ProcAttr{
-		Env: environment(name, term), Files: []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)},
+		Env: env, Files: []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	})
 	if err != nil {

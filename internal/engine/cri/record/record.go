@@ -27,8 +27,8 @@ const (
 	// InitPath is where croft-init is bound.
 	InitPath = "/.croft/init"
 	// Exec makes croft-init become a command beside a primary; Feed has it stay, for one
-	// with an input.
-	Exec, Feed = "--exec", "--feed"
+	// with an input; Shell has it tell first what whoever begins a shell is to know.
+	Exec, Feed, Shell = "--exec", "--feed", "--shell"
 	// SFTP makes croft-init an SFTP server, in place of all other arguments.
 	SFTP = "--sftp"
 	// Dir is the directory on the small tmpfs.
