@@ -35,10 +35,13 @@ func (ImageSave) Kind() string { return "image.save" }
 // Decide notes that it is to be made.
 func (c ImageSave) Decide(w *world.World, at world.Context) (world.Outcome, error) {
 	out, err := enter(w, at, c.Job, c.Step, "")
-	if err != nil {
+	j, _ := w.Workload.Jobs.Get(c.Job)
+	switch {
+	case fault.Of(err) == codes.Conflict && j.State == workload.Stopped:
+		return out, fault.New(codes.Conflict, "workspace %s is stopped, and what its container had written is gone: start it, install anew, and save it while it runs", j.Spec.Name)
+	case err != nil:
 		return out, err
 	}
-	j, _ := w.Workload.Jobs.Get(c.Job)
 	image, host := j.Spec.Image, j.Spec.Host()
 	if c.Step != workload.PrimaryStep {
 		s, _ := w.Workload.Step(c.Job, c.Step)

@@ -166,3 +166,16 @@ func TestWhoUsesASavedImage(t *testing.T) {
 		t.Errorf("a step of one that is gone: %v", err)
 	}
 }
+
+// What a stopped workspace's container had written is gone, and its user is told so.
+func TestStoppedWorkspacesAreNotSaved(t *testing.T) {
+	s := newSim(t)
+	s.running(t)
+	s.workspace()
+	for who, want := range map[string]codes.Code{"ada": codes.Conflict, "root": codes.Denied} {
+		_, err := s.do(s.user(who), command.ImageSave{Job: 1, Step: 1, Name: "env:1"})
+		if fault.Of(err) != want || who == "ada" && !strings.Contains(err.Error(), "workspace nb is stopped") {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
