@@ -19,7 +19,7 @@ import (
 const topEvery = 5 * time.Second
 
 func (a *app) topCmd() *cobra.Command {
-	q := v1.JobQuery{User: "*", State: "running"}
+	q := v1.JobQuery{User: "*", State: "running", Elements: true}
 	once := false
 	cmd := &cobra.Command{
 		Use:   "top",
