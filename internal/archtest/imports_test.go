@@ -245,6 +245,7 @@ var homes = []home{
 	{"golang.org/x/sys/unix", []string{
 		"internal/app/...", "internal/engine/cri/...", "internal/httpapi", "internal/quota", "internal/setup", "internal/store", "internal/upstream", "test/site",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
+	{"github.com/chromedp/", []string{"test/browser"}, "only tests drive a browser"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},
 }
 

@@ -14,7 +14,7 @@ if command -v jupyter-lab >/dev/null; then
   exec jupyter-lab "$@" --ServerApp.base_url="$CROFT_BASE_URL" --ServerApp.allow_remote_access=True --IdentityProvider.token= --ServerApp.token= --ServerApp.password=
 fi
 exec jupyter-notebook "$@" --NotebookApp.base_url="$CROFT_BASE_URL" --NotebookApp.allow_remote_access=True --NotebookApp.token= --NotebookApp.password=`
-	codeServer = intoHome + `exec code-server --auth none --bind-addr "127.0.0.1:$CROFT_APP_PORT" --disable-telemetry --disable-update-check "$HOME"`
+	codeServer = intoHome + `exec code-server --auth none --bind-addr "127.0.0.1:$CROFT_APP_PORT" --disable-telemetry --disable-update-check --disable-workspace-trust "$HOME"`
 )
 
 // builtIn are the templates that there are without a word in the configuration.

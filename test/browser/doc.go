@@ -1,0 +1,2 @@
+// Package browser drives headless Chromium, for tests of what people see in theirs.
+package browser
