@@ -432,9 +432,11 @@ func TestBadApplications(t *testing.T) {
 		"something unknown": {nil, errors.New("secret path /run/x"), 502, "cut off"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHarness(t, "", address.DomainAuto)
-			h.server.Limits.Header = 100 * time.Millisecond
-			h.server.newProxy()
+			h := newHarness(t, "", address.DomainAuto, func(l *Limits) {
+				if name == "hangs" {
+					l.Header = 100 * time.Millisecond
+				}
+			})
 			h.engine.err = tt.err
 			if tt.app != nil {
 				l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -133,7 +133,7 @@ func (l *fakeLogins) Known(_ context.Context, user id.User, token id.Token) (acc
 const hour = int64(time.Hour)
 
 // newHarness is a site with the users ada, ben and zoe, and the account nlp with ada and ben.
-func newHarness(t testing.TB, public, domain string) *harness {
+func newHarness(t testing.TB, public, domain string, limits ...func(*Limits)) *harness {
 	t.Helper()
 	h := &harness{t: t, engine: &fakeEngine{at: map[uint16]string{}}}
 	h.now.Store(time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano())
@@ -169,9 +169,13 @@ func newHarness(t testing.TB, public, domain string) *harness {
 		t.Fatal(err)
 	}
 	h.tickets = NewTickets(h.site, h.now.Load)
+	limit := Limits{PerJob: 64, PerUser: 100, Header: 10 * time.Second}
+	for _, change := range limits {
+		change(&limit)
+	}
 	h.server, err = New(Deps{
 		Site: h.site, Sequencer: h.seq, Engine: h.engine, Logins: h.logins, Terminals: h.terminals, Tickets: h.tickets, Key: key, Now: h.now.Load,
-		Presence: presence.New(h.now.Load), Limits: Limits{PerJob: 64, PerUser: 100, Header: 10 * time.Second},
+		Presence: presence.New(h.now.Load), Limits: limit,
 		Progress: func(id.Job) string { return "pulling 40%" },
 	})
 	if err != nil {

@@ -53,7 +53,7 @@ func (h *harness) switching(port uint16) {
 // thousand of them, which a site has to allow first, need no more than 640 MB; and all
 // is given back when they are gone.
 func TestManyWebSockets(t *testing.T) {
-	const many, each = 2000, 64 << 10 // bytes, at both ends of the test as well
+	const many, each = 2000, 128 << 10 // bytes, at both ends of the test as well; the race detector takes more
 	h := newHarness(t, "", address.DomainAuto)
 	h.server.live.limits = Limits{PerJob: many, PerUser: many}
 	h.switching(8888)
