@@ -34,7 +34,7 @@ func main() {
 	flag.IntVar(&s.pending, "pending", 100_000, "jobs that wait while admissions are measured")
 	flag.DurationVar(&s.span, "span", 10*time.Second, "how long each rate is measured")
 	flag.IntVar(&s.runs, "runs", 15, "how often each command is run")
-	flag.StringVar(&s.only, "only", "", "start, run, steps, gateway, ssh, notebook, admission, slurm or cluster")
+	flag.StringVar(&s.only, "only", "", "start, run, steps, terminals, gateway, ssh, notebook, admission, slurm or cluster")
 	flag.StringVar(&s.nodes, "nodes", "", "node list of an openb trace for cluster; without it, a cluster of that size is made up")
 	flag.StringVar(&s.pods, "pods", "", "pod list of an openb trace for cluster")
 	flag.Parse()
@@ -52,7 +52,7 @@ func main() {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, settings) error
-	}{{"start", start}, {"run", run}, {"steps", steps}, {"gateway", gateway}, {"ssh", ssh}, {"notebook", notebook}, {"admission", admission}, {"slurm", slurm}, {"cluster", cluster}} {
+	}{{"start", start}, {"run", run}, {"steps", steps}, {"terminals", terminals}, {"gateway", gateway}, {"ssh", ssh}, {"notebook", notebook}, {"admission", admission}, {"slurm", slurm}, {"cluster", cluster}} {
 		if s.only != "" && s.only != part.name {
 			continue
 		}
