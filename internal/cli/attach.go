@@ -60,6 +60,20 @@ func keysFlag(cmd *cobra.Command, keys *string) {
 	cmd.Flags().StringVar(keys, "detach-keys", defaultKeys, "`KEYS` that detach from a terminal")
 }
 
+// interruptible is ctx until the user interrupts: then it ends with that cause.
+func (a *app) interruptible(ctx context.Context, cause error) (_ context.Context, stop func()) {
+	signals, ignore := a.env.Signals(os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-signals:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil); ignore() }
+}
+
 // attach stays attached to what runs until it has ended, and returns its exit code as an
 // error.
 func (a *app) attach(ctx context.Context, j joint, stdin bool) error {
@@ -71,17 +85,8 @@ func (a *app) attach(ctx context.Context, j joint, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	signals, stop := a.env.Signals(os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.interruptible(ctx, errLeft)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-signals:
-			cancel(errLeft)
-		case <-ctx.Done():
-		}
-	}()
 	if j.tty = step.Spec.TTY; stdin && step.Spec.Stdin {
 		j.in = newInput(ctx, a.env.Stdin)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -111,17 +109,8 @@ func (a *app) sit(ctx context.Context, s seat) error {
 	if err != nil {
 		return err
 	}
-	signals, stop := a.env.Signals(os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.interruptible(ctx, errInterrupted)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	}()
 	opt := v1.TerminalOptions{
 		Step: s.step, Name: s.name, View: s.view, Term: a.env.Getenv("TERM"), Stdout: a.env.Stdout, Window: away,
 	}

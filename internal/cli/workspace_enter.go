@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	v1 "croft.dev/croft/api/v1"
@@ -51,17 +49,8 @@ func (a *app) workspaceReady(ctx context.Context, c *v1.Client, job *v1.Job, e w
 
 // workspaceWait waits until a workspace is ready or is stopped again, and shows how far it is.
 func (a *app) workspaceWait(ctx context.Context, c *v1.Client, job *v1.Job) (*v1.Job, error) {
-	signals, stop := a.env.Signals(os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.interruptible(ctx, errInterrupted)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	}()
 	bar := progress{w: a.env.Stderr, inPlace: a.env.Term.Err, now: a.env.Now}
 	defer bar.clear()
 	got, err := c.Wait(ctx, job.ID, v1.Ready, v1.WaitOptions{Window: away, Poll: readyPoll, Each: func(j *v1.Job) {
