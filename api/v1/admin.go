@@ -231,6 +231,9 @@ type Grant struct {
 	Deposits  string     `json:"deposits,omitempty"`
 	Spent     string     `json:"spent,omitempty"`
 	State     string     `json:"state,omitempty" doc:"future, open, ended or expired"`
+	Used      int64      `json:"used,omitempty" doc:"percent of it that are spent or set aside, rounded down"`
+	Warning   string     `json:"warning,omitempty" doc:"of an open one from 80 % on: how much is left, or that it is nearly used up from 95 % on"`
+	Lasts     *time.Time `json:"lasts,omitempty" doc:"in lists of grants: when an open one is used up if it is spent on as in the last 30 days; left out when its end comes first"`
 }
 
 // PriceVersion is the price book of a partition from a moment on; rates are
@@ -395,30 +398,4 @@ type CheckLine struct {
 	OK      bool   `json:"ok"`
 	Checked int64  `json:"checked"`
 	First   string `json:"first,omitempty" doc:"the first difference, with its evidence"`
-}
-
-// Statement says where an account's money went in a period.
-type Statement struct {
-	Account  string          `json:"account"`
-	From     time.Time       `json:"from"`
-	To       time.Time       `json:"to"`
-	Grants   []Grant         `json:"grants"`
-	Users    []StatementUser `json:"users"`
-	Devices  []StatementNode `json:"devices,omitempty" doc:"for operators: each node's device-hours by payer"`
-	Verified bool            `json:"verified"`
-}
-
-// StatementUser is one member's part. GPUHours is decimal text.
-type StatementUser struct {
-	User     string `json:"user"`
-	Jobs     int64  `json:"jobs"`
-	GPUHours string `json:"gpu_hours"`
-	Charged  string `json:"charged"`
-}
-
-// StatementNode is a machine's own balance in device-hours.
-type StatementNode struct {
-	Node  string            `json:"node"`
-	Total string            `json:"total"`
-	By    map[string]string `json:"by" doc:"cause to device-hours: users, idle, foreign, maintenance, …"`
 }

@@ -91,10 +91,21 @@ func (c *Client) RemoveMember(ctx context.Context, account, user string) error {
 	return c.call(ctx, http.MethodDelete, path, nil, nil, nil)
 }
 
-// Statement says where an account's money went. The period is a month
-// ("2026-11"); "" is the current one.
-func (c *Client) Statement(ctx context.Context, account, period string) (*Statement, error) {
-	return get[Statement](ctx, c, "account", account, "/v1/accounts/%s/statement", values("period", period))
+// Statement says where the money of an account and of those below it went. The period is
+// a month ("2026-11"), a day or from one to another ("2026-11-01..2026-11-15"); "" is the
+// current month. With by (member, job, step, device or day) it has lines that go so deep.
+func (c *Client) Statement(ctx context.Context, account, period, by string) (*Statement, error) {
+	return get[Statement](ctx, c, "account", account, "/v1/statements/accounts/%s", values("period", period, "by", by))
+}
+
+// MachineStatement says where the device time of a node or a partition went, or of
+// everything (""), in a period as Statement has it.
+func (c *Client) MachineStatement(ctx context.Context, of, period string) (*MachineStatement, error) {
+	out := new(MachineStatement)
+	if err := c.call(ctx, http.MethodGet, "/v1/statements/machine", values("of", of, "period", period), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // FairShare is the tree of shares as far as the caller may see it; of is an account or

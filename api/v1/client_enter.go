@@ -44,6 +44,7 @@ type ExecResult struct {
 // an empty one; a nil Stdout or Stderr is thrown away.
 type ExecOptions struct {
 	Step   int // in which; 0 is the primary
+	Rank   int // of a job on several machines, on which
 	Args   []string
 	TTY    bool
 	Size   TerminalSize
@@ -63,6 +64,9 @@ func (c *Client) Exec(ctx context.Context, id string, opt ExecOptions) (int, err
 	q := url.Values{"arg": opt.Args}
 	if opt.Step != 0 {
 		q.Set("step", strconv.Itoa(opt.Step))
+	}
+	if opt.Rank != 0 {
+		q.Set("rank", strconv.Itoa(opt.Rank))
 	}
 	if opt.TTY {
 		q.Set("tty", "true")

@@ -148,6 +148,7 @@ type LogQuery struct {
 	Since   time.Time // only from then on
 	Attempt int       // 0 is every attempt's
 	Step    int       // a further step's; 0 is the primary's
+	Rank    int       // of a job on several machines, on which
 	// Window is how long FollowLogs lets the server be away.
 	Window time.Duration
 }
@@ -158,7 +159,7 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery) (*LogReader, e
 	if err != nil {
 		return nil, err
 	}
-	v := values("tail", count(q.Tail), "attempt", count(q.Attempt), "step", count(q.Step))
+	v := values("tail", count(q.Tail), "attempt", count(q.Attempt), "step", count(q.Step), "rank", count(q.Rank))
 	if q.Tail == NoLines {
 		v.Set("tail", "0")
 	}

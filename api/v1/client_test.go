@@ -114,10 +114,17 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `PUT /v1/accounts/n/members/u {"role":"owner"}`},
 		"rm member": {func(ctx context.Context, c *Client) error { return c.RemoveMember(ctx, "n", "u") }, `DELETE /v1/accounts/n/members/u`},
-		"statement": {func(ctx context.Context, c *Client) error { _, err := c.Statement(ctx, "n", "2026-11"); return err }, `GET /v1/accounts/n/statement?period=2026-11`},
-		"users":     {func(ctx context.Context, c *Client) error { _, err := Collect(c.Users(ctx)); return err }, `GET /v1/users`},
-		"user":      {func(ctx context.Context, c *Client) error { _, err := c.User(ctx, "u"); return err }, `GET /v1/users/u`},
-		"add user":  {func(ctx context.Context, c *Client) error { _, err := c.AddUser(ctx, User{Name: "u"}); return err }, `POST /v1/users {"name":"u"}`},
+		"statement": {func(ctx context.Context, c *Client) error {
+			_, err := c.Statement(ctx, "n", "2026-11", "job")
+			return err
+		}, `GET /v1/statements/accounts/n?by=job&period=2026-11`},
+		"machine statement": {func(ctx context.Context, c *Client) error {
+			_, err := c.MachineStatement(ctx, "gpu1", "2026-11")
+			return err
+		}, `GET /v1/statements/machine?of=gpu1&period=2026-11`},
+		"users":    {func(ctx context.Context, c *Client) error { _, err := Collect(c.Users(ctx)); return err }, `GET /v1/users`},
+		"user":     {func(ctx context.Context, c *Client) error { _, err := c.User(ctx, "u"); return err }, `GET /v1/users/u`},
+		"add user": {func(ctx context.Context, c *Client) error { _, err := c.AddUser(ctx, User{Name: "u"}); return err }, `POST /v1/users {"name":"u"}`},
 		"set user": {func(ctx context.Context, c *Client) error {
 			_, err := c.SetUser(ctx, "u", UserPatch{Rebind: true})
 			return err
@@ -155,8 +162,11 @@ func TestRoutes(t *testing.T) {
 			_, err := c.SetShare(ctx, Share{Account: "n", Partition: "p", Resource: "gpu", Guaranteed: "4"})
 			return err
 		}, `POST /v1/shares {"account":"n","partition":"p","resource":"gpu","guaranteed":"4"}`},
-		"rm share": {func(ctx context.Context, c *Client) error { return c.RemoveShare(ctx, "3") }, `DELETE /v1/shares/3`},
-		"verify":   {func(ctx context.Context, c *Client) error { _, err := c.VerifyLedger(ctx); return err }, `GET /v1/ledger/verify`},
+		"rm share":     {func(ctx context.Context, c *Client) error { return c.RemoveShare(ctx, "3") }, `DELETE /v1/shares/3`},
+		"verify":       {func(ctx context.Context, c *Client) error { _, err := c.VerifyLedger(ctx); return err }, `GET /v1/ledger/verify`},
+		"periods":      {func(ctx context.Context, c *Client) error { _, err := Collect(c.Periods(ctx)); return err }, `GET /v1/periods`},
+		"period":       {func(ctx context.Context, c *Client) error { _, err := c.Period(ctx, "2026-11"); return err }, `GET /v1/periods/2026-11`},
+		"close period": {func(ctx context.Context, c *Client) error { _, err := c.ClosePeriod(ctx, "2026-11"); return err }, `POST /v1/periods/2026-11/close`},
 		"transfers": {func(ctx context.Context, c *Client) error {
 			_, err := Collect(c.Transfers(ctx, TransferQuery{Ledger: "l", Job: "1", Limit: 9}))
 			return err

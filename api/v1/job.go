@@ -29,6 +29,8 @@ type JobSpec struct {
 	Reservation string            `json:"reservation,omitempty" doc:"run in its windows, on what it has"`
 	CPU         Quantity          `json:"cpu,omitempty" doc:"cores, e.g. 8 or 0.5"`
 	Mem         Quantity          `json:"mem,omitempty" doc:"e.g. 64G (powers of 1024)"`
+	Nodes       int               `json:"nodes,omitempty" minimum:"0" maximum:"512" doc:"machines that it is on at once, with all of its amounts on each, where the same program runs as one rank each; by default one"`
+	Success     string            `json:"success,omitempty" enum:"all,primary,any" doc:"of several machines: whether it ends once all ranks have ended well or one has failed (all, the default), with rank 0 (primary), or with the first that ends well (any)"`
 	Time        Quantity          `json:"time,omitempty" doc:"longest run, e.g. 2h"`
 	Grace       Quantity          `json:"grace,omitempty" doc:"between SIGTERM and SIGKILL"`
 	Signal      string            `json:"signal,omitempty" doc:"SIG@SECONDS: sent that long before the time limit, e.g. USR1@120"`
@@ -138,7 +140,9 @@ type Job struct {
 	Image     string     `json:"image,omitempty" doc:"content digest that it runs"`
 	Steps     int        `json:"steps,omitempty" doc:"how many further programs it was given"`
 	Node      string     `json:"node,omitempty"`
+	Nodes     []string   `json:"nodes,omitempty" doc:"of a job on several machines: all of them, by rank"`
 	Devices   []string   `json:"devices,omitempty"`
+	Given     []string   `json:"given,omitempty" doc:"the devices by their node's own names, where it is the node that chooses"`
 	Part      Quantity   `json:"part,omitempty" doc:"how much it has of its one device, such as 0.5; none if its devices are whole"`
 	Attempt   int        `json:"attempt,omitempty"`
 	Progress  string     `json:"progress,omitempty" doc:"e.g. pulling 40%"`

@@ -1,7 +1,7 @@
 // Croft-init is process 1 of a job's container. It starts the user's command,
 // passes signals on to it, reaps orphans, and notes how the command ended.
 //
-//	croft-init [--note TEXT] [--attach 15s] -- COMMAND [ARG…]
+//	croft-init [--note TEXT] [--attach 15s] [--dir DIR] [--report FILE] -- COMMAND [ARG…]
 //	                                   process 1 of a step's container: tell the user TEXT,
 //	                                   begin once somebody is attached
 //	croft-init --exec -- COMMAND […]   become COMMAND, beside a primary
@@ -9,10 +9,11 @@
 //	croft-init --shell -- COMMAND […]  likewise, a shell for a person: tell of a full home
 //	croft-init --sftp                  serve files on standard input and output
 //	croft-init --pause                 process 1 of a sandbox: wait for a signal
-//	croft-init --terminals             start the keeper of a step's terminals; see package keep
-//	croft-init --keep-terminals        be that
+//	croft-init --terminals DIR         start the keeper of a step's terminals; see package keep
+//	croft-init --keep-terminals DIR    be that
+//	croft-init --join-terminals DIR    connect standard input and output with it
 //
-// There it runs as the job's user, without capabilities, so that nothing here is
+// and in a Pod of a cluster what pod.go says. There it runs as the job's user, without capabilities, so that nothing here is
 // trusted. It does as little as it can before the command starts.
 //
 // For a program on the machine itself it is also what starts that and watches over
@@ -31,10 +32,10 @@ import (
 	"syscall"
 	"time"
 
-	"croft.dev/croft/internal/engine/cri/keep"
-	"croft.dev/croft/internal/engine/cri/record"
-	"croft.dev/croft/internal/engine/cri/room"
 	"croft.dev/croft/internal/engine/cri/shim"
+	"croft.dev/croft/internal/engine/keep"
+	"croft.dev/croft/internal/engine/record"
+	"croft.dev/croft/internal/engine/room"
 	"croft.dev/croft/internal/sftp"
 )
 
@@ -56,17 +57,20 @@ func main() {
 	case args[0] == record.SFTP && len(args) == 1:
 		fitEnvironment()
 		end(sftp.Serve(os.Stdin, os.Stdout))
-	case args[0] == keep.AsLauncher:
+	case args[0] == keep.AsLauncher && len(args) == 2:
 		fitEnvironment()
-		end(keep.Launch())
-	case args[0] == keep.AsKeeper:
-		end(keep.Keep(record.Dir))
+		end(keep.Launch(args[1]))
+	case args[0] == keep.AsKeeper && len(args) == 2:
+		end(keep.Keep(args[1]))
+	case args[0] == keep.AsJoiner && len(args) == 2:
+		os.Exit(keep.Join(args[1]))
 	case args[0] == shim.AsLauncher && len(args) == 2:
 		end(shim.Launch(shim.Files(args[1])))
 	case args[0] == shim.AsShim && len(args) == 2:
 		end(shim.Supervise(shim.Files(args[1])))
 	case args[0] == shim.AsProgram && len(args) == 1:
 		shim.Enter()
+	case inPod(args):
 	default:
 		o, argv, ok := parse(args)
 		if !ok {
@@ -80,6 +84,8 @@ func main() {
 type options struct {
 	note     string        // for the user, if any
 	patience time.Duration // how long to wait for somebody to attach; 0: not at all
+	dir      string        // the step's own folder; empty: record.Dir, which has a gate
+	report   string        // the file that is told how it ended; empty: the note of the folder
 }
 
 // parse takes a command line of process 1 apart; ok is false for one that is none.
@@ -90,6 +96,10 @@ func parse(args []string) (o options, argv []string, ok bool) {
 			return o, args[1:], true
 		case "--note":
 			o.note = value
+		case "--dir":
+			o.dir = value
+		case "--report":
+			o.report = value
 		case "--attach":
 			var err error
 			if o.patience, err = time.ParseDuration(value); err != nil {

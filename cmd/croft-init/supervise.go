@@ -1,42 +1,46 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // supervise starts argv, waits for its end and returns the exit code that
 // stands for it. Before that it does what o says.
 func supervise(argv []string, o options) int {
-	raiseMemlock()
-	fitEnvironment()
-	// Signals are caught before there is a child: one that comes in between is
-	// delivered afterwards instead of being lost.
+	// Signals are caught first of all: one that comes before there is a child is delivered
+	// afterwards instead of being lost.
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
+	raiseMemlock()
+	if err := enterWorkdir(); err != nil && os.Getenv(record.Workdir) != os.Getenv("HOME") { // a home may not be there
+		fail(record.ExitNotExecutable, "the working directory can't be entered: "+err.Error())
+	}
+	fitEnvironment()
 
 	before := oomKills()
 	path, failure := record.LookPath(argv[0], os.Getenv("PATH"))
 	if failure != "" {
-		return refuse(argv[0], failure)
+		return refuse(argv[0], failure, o)
 	}
-	if err := record.WaitGate(record.Dir); err != nil {
+	if err := o.begin(); err != nil {
 		fail(record.ExitNotExecutable, "waiting for the start: "+err.Error())
 	}
 	if o.patience > 0 {
-		awaitAttach(record.Dir, o.patience)
+		awaitAttach(o.folder(), o.patience)
 	}
 	if o.note != "" {
 		os.Stderr.WriteString("croft: " + o.note + "\n")
 	}
 	pid, err := start(path, argv)
 	if err != nil {
-		return refuse(argv[0], record.FailureOf(err))
+		return refuse(argv[0], record.FailureOf(err), o)
 	}
 	go forward(signals, pid)
 
@@ -46,10 +50,29 @@ func supervise(argv []string, o options) int {
 		r.Signal = int(ws.Signal())
 		r.Code = 128 + r.Signal
 	}
-	// The note is a help, not a need: with its little file system full, the
-	// exit code still arrives.
-	_ = record.Write(record.Dir, r)
+	o.tell(r)
 	return r.Code
+}
+
+// folder is the step's own.
+func (o options) folder() string { return cmp.Or(o.dir, record.Dir) }
+
+// begin returns when the program may.
+func (o options) begin() error {
+	if o.dir != "" {
+		return enter(o.dir)
+	}
+	return record.WaitGate(record.Dir)
+}
+
+// tell leaves a note of how it ended. It is a help, not a need: with its little file
+// system full, the exit code still arrives.
+func (o options) tell(r record.Record) {
+	if o.report != "" { // a file that is watched: it can't be replaced
+		_ = os.WriteFile(o.report, []byte(r.Format()), 0o600)
+		return
+	}
+	_ = record.Write(o.folder(), r)
 }
 
 // start starts the command in a session of its own; on a terminal, which belongs to
@@ -108,10 +131,10 @@ func wait(pid int) syscall.WaitStatus {
 	}
 }
 
-func refuse(command string, f record.Failure) int {
+func refuse(command string, f record.Failure, o options) int {
 	c := f.Code()
 	os.Stderr.WriteString("croft: " + f.Message(command, inImage) + "\n")
-	_ = record.Write(record.Dir, record.Record{Code: c, Failure: f})
+	o.tell(record.Record{Code: c, Failure: f})
 	return c
 }
 
@@ -127,9 +150,19 @@ func raiseMemlock() {
 	_ = syscall.Setrlimit(rlimitMemlock, &lim)
 }
 
+// enterWorkdir goes where programs begin, if that was left to it.
+func enterWorkdir() error {
+	if dir := os.Getenv(record.Workdir); dir != "" {
+		return os.Chdir(dir)
+	}
+	return nil
+}
+
 // fitEnvironment makes HOME and SHELL something that exists: an image need not
-// have /tmp, nor the shell of the machine's user database.
+// have /tmp, nor the shell of the machine's user database. What runs beside a step's program
+// begins where that does, or where the container does.
 func fitEnvironment() {
+	_ = enterWorkdir()
 	home := os.Getenv("HOME")
 	if st, err := os.Stat(home); home == "" || err != nil || !st.IsDir() {
 		_ = os.Setenv("HOME", "/")

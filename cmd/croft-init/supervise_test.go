@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"croft.dev/croft/internal/engine/record"
 )
 
 func TestFitEnvironment(t *testing.T) {
@@ -22,6 +24,20 @@ func TestFitEnvironment(t *testing.T) {
 				t.Errorf("HOME %q, SHELL %q; want %q, %q", h, s, tc.wantHome, tc.wantShell)
 			}
 		})
+	}
+}
+
+// A program begins where it is said to; and if its home isn't there, where the container does.
+func TestEnterWorkdir(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir("/")
+	for want, argv := range map[string][]string{dir: {"sh", "-c", "[ $PWD = " + dir + " ]"}, "/no/such/folder": {"sh", "-c", "[ $PWD = / ]"}} {
+		t.Chdir("/")
+		t.Setenv(record.Workdir, want)
+		t.Setenv("HOME", "/no/such/folder")
+		if got := supervise(argv, options{}); got != 0 {
+			t.Errorf("%s: it begins elsewhere", want)
+		}
 	}
 }
 
@@ -54,7 +70,7 @@ func TestParse(t *testing.T) {
 		ok   bool
 	}{
 		"a command":       {[]string{"--", "sh", "-c", "--note"}, options{}, []string{"sh", "-c", "--note"}, true},
-		"with all":        {[]string{"--note", "hear", "--attach", "2s", "--", "sh"}, options{"hear", 2 * time.Second}, []string{"sh"}, true},
+		"with all":        {[]string{"--note", "hear", "--attach", "2s", "--", "sh"}, options{note: "hear", patience: 2 * time.Second}, []string{"sh"}, true},
 		"a note like one": {[]string{"--note", "--", "--", "sh"}, options{note: "--"}, []string{"sh"}, true},
 		"no command":      {[]string{"--note", "x", "--"}, options{note: "x"}, nil, false},
 		"no duration":     {[]string{"--attach", "soon", "--", "sh"}, options{}, nil, false},

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // winsize is struct winsize of ioctl_tty(2).

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // TestAwaitInput looks at what is left of the input for the command.

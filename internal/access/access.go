@@ -107,6 +107,7 @@ const (
 	NodeSee     Action = "node.see"
 	NodeRun     Action = "node.manage"
 	LedgerAll   Action = "ledger.read"
+	PeriodClose Action = "period.close"
 	EventsAll   Action = "events.read"
 	System      Action = "system" // observations and plans: loops only
 )
@@ -196,7 +197,7 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return admin || t.Role >= Manager
 	case AccountMake, MoneyGive, PriceSet, UserRun:
 		return admin
-	case LimitSet, CatalogSet, JobRaise, NodeRun:
+	case LimitSet, CatalogSet, JobRaise, NodeRun, PeriodClose:
 		return operator
 	case UserSee, TokenRun:
 		return mine || sees && a == UserSee || admin

@@ -93,7 +93,7 @@ func scopesFor(a Action, mine bool) Scope {
 		return ScopeRead | ScopeSubmit
 	case AccountRun, LimitSet, CatalogSet, NodeRun, JobRaise:
 		return ScopeManage
-	case AccountMake, MoneyGive, PriceSet, UserRun:
+	case AccountMake, MoneyGive, PriceSet, UserRun, PeriodClose:
 		return ScopeAdmin
 	}
 	return 0

@@ -231,7 +231,8 @@ func (d *decision) bounds() {
 
 // ask is what passing the gate adds to the use of the job's scopes.
 func (d *decision) ask() limits.Ask {
-	a := limits.Ask{Demand: limits.Demand{CPU: d.shape.CPU, Mem: d.shape.Mem, GPU: d.shape.GPU, Models: d.models(), Running: 1}, Wall: d.Spec.Time, Grace: d.Spec.Grace, Now: d.Now}
+	n := d.Spec.Ranks()
+	a := limits.Ask{Demand: limits.Demand{CPU: n * d.shape.CPU, Mem: n * d.shape.Mem, GPU: n * d.shape.GPU, Models: d.models(), Running: 1}, Wall: d.Spec.Time, Grace: d.Spec.Grace, Now: d.Now}
 	if len(a.Models) > 0 {
 		a.GPU = catalog.Counted(a.Models)
 	}
@@ -245,7 +246,7 @@ func (d *decision) ask() limits.Ask {
 // job that takes any of several models is priced by the dearest until its devices
 // are known.
 func (d *decision) price() error {
-	d.out.Use = catalog.Use{CPU: d.shape.CPU, Mem: d.shape.Mem, Devices: d.models()}
+	d.out.Use = catalog.Use{CPU: d.Spec.Ranks() * d.shape.CPU, Mem: d.Spec.Ranks() * d.shape.Mem, Devices: d.models()}
 	book := d.Catalog.Book(d.Subject.Partition.Name, d.Now)
 	if d.shape.GPU > 0 && d.out.Use.Devices == nil {
 		d.out.Use.Devices = []catalog.ModelCount{book.Dearest(d.each(), d.Now)}

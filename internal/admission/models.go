@@ -43,7 +43,7 @@ func (d *decision) narrow() {
 // for the job.
 func (d *decision) ruledOut(model string) bool {
 	ask := d.ask()
-	ask.GPU = d.shape.Of(model)
+	ask.GPU = d.take(model)
 	ask.Models = []catalog.ModelCount{{Model: model, Count: ask.GPU}}
 	depends := func(r limits.Resource) bool {
 		_, ofModel := r.Model()
@@ -79,11 +79,20 @@ func (d *decision) has(set string) []string {
 	return out
 }
 
+// take is how much of a model's devices the job has, on all of its machines.
+func (d *decision) take(model string) int64 {
+	of := d.shape.Of(model)
+	if d.Spec.Gang() { // its devices are whole, so that they are few
+		return d.Spec.Nodes * of
+	}
+	return of
+}
+
 // each is what the job's devices would be of each model that would do.
 func (d *decision) each() []catalog.ModelCount {
 	var out []catalog.ModelCount
 	for _, m := range d.offered() {
-		out = append(out, catalog.ModelCount{Model: m, Count: d.shape.Of(m)})
+		out = append(out, catalog.ModelCount{Model: m, Count: d.take(m)})
 	}
 	return out
 }
@@ -98,7 +107,7 @@ func (d *decision) models() []catalog.ModelCount {
 		return nil
 	}
 	if m := d.shape.Model; catalog.OneModel(m) {
-		return []catalog.ModelCount{{Model: m, Count: d.shape.Of(m)}}
+		return []catalog.ModelCount{{Model: m, Count: d.take(m)}}
 	}
 	if each := d.each(); len(each) == 1 {
 		return each

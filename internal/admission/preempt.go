@@ -54,7 +54,8 @@ func (v View) claimant(r Request) Claimant {
 
 // Held is what a job that runs has in use.
 func Held(j *workload.Job) limits.Demand {
-	return limits.Demand{Running: 1, CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: catalog.Counted(j.Attempt.Models), Models: j.Attempt.Models}
+	n := j.Spec.Ranks()
+	return limits.Demand{Running: 1, CPU: n * j.Spec.CPU, Mem: n * j.Spec.Mem, GPU: catalog.Counted(j.Attempt.Models), Models: j.Attempt.Models}
 }
 
 // Yields says on what terms a running job gives way to the claimant, if it does: because

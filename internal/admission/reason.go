@@ -170,6 +170,12 @@ func (d *decision) misfit(m placement.Misfit) fault.Reason {
 		if m.Node != "" {
 			r.Message, r.Scope = m.Node+" doesn't have "+m.Where, "node "+m.Node
 		}
+	case placement.FewNodes:
+		r.Field, r.Scope, r.Observed, r.Bound = "nodes", d.pool(), strconv.FormatInt(m.Asked, 10), strconv.FormatInt(m.Free, 10)
+		r.Message = fmt.Sprintf("needs %d nodes at once; %d of the %d that could have room now", m.Asked, m.Free, m.Total)
+		if m.Incurable() {
+			r.Message = fmt.Sprintf("asked for %d nodes, %s has %d with as much on each", m.Asked, d.pool(), m.Total)
+		}
 	case placement.NeverFit:
 		r.Bound = limits.Format(m.Resource, m.Total)
 		has := or(m.Node, "the partition")

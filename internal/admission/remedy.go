@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"croft.dev/croft/api/v1/codes"
@@ -70,6 +71,12 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 			s.GPU = fit.GPU
 		}
 		return s, ok
+	case codes.NodesNeverFit, codes.NodesBusy:
+		n, err := strconv.ParseInt(reason.Bound, 10, 64)
+		if err != nil {
+			return s, false
+		}
+		return fewerNodes(s, n)
 	case codes.DevicesNotShared:
 		s.GPU = quantity.Device
 		return s, true
@@ -168,7 +175,7 @@ func fewer(v View, r Request, verdict Verdict) (workload.Spec, bool) {
 func headroom(v View, r Request, verdict Verdict, reason fault.Reason) (workload.Spec, bool) {
 	d := decision{View: v, Request: r, path: verdict.Demand.Path}
 	ask := limits.Ask{
-		Demand: limits.Demand{CPU: r.Spec.CPU, Mem: r.Spec.Mem, GPU: catalog.Counted(verdict.Use.Devices), Models: verdict.Use.Devices},
+		Demand: limits.Demand{CPU: r.Spec.Ranks() * r.Spec.CPU, Mem: r.Spec.Ranks() * r.Spec.Mem, GPU: catalog.Counted(verdict.Use.Devices), Models: verdict.Use.Devices},
 		Wall:   r.Spec.Time, Grace: r.Spec.Grace, Now: v.Now,
 	}
 	least := int64(-1)
@@ -191,10 +198,22 @@ func headroom(v View, r Request, verdict Verdict, reason fault.Reason) (workload
 	if least <= 0 {
 		return r.Spec, false
 	}
-	if resource.Hours() {
+	switch {
+	case resource.Hours():
 		resource = limits.Time
+	case r.Spec.Gang():
+		return fewerNodes(r.Spec, least/max(1, ask.Of(resource)/r.Spec.Nodes))
 	}
 	return setField(r.Spec, fieldOf(resource), limits.Format(resource, least), r.splits())
+}
+
+// fewerNodes asks for as many machines as there is room for.
+func fewerNodes(s workload.Spec, n int64) (workload.Spec, bool) {
+	s.Nodes = min(s.Nodes, n)
+	if s.Nodes == 1 {
+		s.Nodes, s.Success = 0, ""
+	}
+	return s, n >= 1
 }
 
 // afford shortens the wall time to what the account can pay, in whole minutes; if
@@ -232,6 +251,9 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 	if r.Spec.GPUMem != before.GPUMem {
 		out.Set["gpu_mem"] = quantity.FormatBytes(r.Spec.GPUMem)
 	}
+	if r.Spec.Nodes != before.Nodes {
+		out.Set["nodes"] = strconv.FormatInt(r.Spec.Ranks(), 10)
+	}
 	if r.Spec.CPU != before.CPU {
 		out.Set["cpu"] = quantity.FormatCPU(r.Spec.CPU)
 	}
@@ -265,12 +287,16 @@ func remedyOf(v View, r Request, before workload.Spec, verdict Verdict) *fault.R
 		flags = append(flags, "--"+strings.ReplaceAll(k, "_", "-")+" "+value)
 	}
 	out.Flags = strings.Join(flags, " ")
+	if r.Job != nil { // what it was promised was for what it asked
+		j := *r.Job
+		j.Promise, r.Job = 0, &j
+	}
 	w := StartWindow(v, r, verdict)
 	out.Start, out.Exact = w.Start, w.Kind == "promised" || w.Kind == "now"
 	return out
 }
 
 func same(a, b workload.Spec) bool {
-	return a.GPU == b.GPU && a.GPUMem == b.GPUMem && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS && a.Where == b.Where &&
+	return a.GPU == b.GPU && a.GPUMem == b.GPUMem && a.Nodes == b.Nodes && a.CPU == b.CPU && a.Mem == b.Mem && a.Time == b.Time && a.Model == b.Model && a.QoS == b.QoS && a.Where == b.Where &&
 		a.Array.Elements.Len() == b.Array.Elements.Len() && len(a.After.Of) == len(b.After.Of)
 }

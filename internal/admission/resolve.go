@@ -317,13 +317,13 @@ func (r Request) DemandOf(path []id.Account) workload.Demand {
 	if r.Job != nil {
 		d := r.Job.Demand()
 		d.CPU, d.Mem, d.GPU, d.Model, d.Wall, d.Grace = r.Spec.CPU, r.Spec.Mem, r.Spec.GPU, r.Spec.Model, r.Spec.Time, r.Spec.Grace
-		d.Mixed, d.Where, d.GPUMem, d.Ports = r.Spec.Mixed, r.Spec.Where, r.Spec.GPUMem, r.Spec.Pod.Ports
+		d.Mixed, d.Where, d.GPUMem, d.Ports, d.Nodes = r.Spec.Mixed, r.Spec.Where, r.Spec.GPUMem, r.Spec.Pod.Ports, r.Spec.Nodes
 		return d
 	}
 	s := r.Spec
 	return workload.Demand{
 		User: r.Subject.User.ID, Account: r.Subject.Account.ID, Path: path, Partition: r.Subject.Partition.Name, QoS: r.Subject.QoS.Name,
-		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, GPUMem: s.GPUMem, Mixed: s.Mixed, Where: s.Where, Ports: s.Pod.Ports, Wall: s.Time, Grace: s.Grace,
+		CPU: s.CPU, Mem: s.Mem, GPU: s.GPU, Model: s.Model, GPUMem: s.GPUMem, Mixed: s.Mixed, Where: s.Where, Ports: s.Pod.Ports, Wall: s.Time, Grace: s.Grace, Nodes: s.Nodes,
 		In: r.Subject.In.ID,
 	}
 }

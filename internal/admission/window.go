@@ -225,7 +225,7 @@ const StartMargin = int64(30e9)
 func blocked(v Verdict) bool {
 	for _, r := range v.Reasons {
 		switch r.Code {
-		case codes.DevicesBusy, codes.CPUBusy, codes.MemoryBusy, codes.PortBusy, codes.Maintenance, codes.Reserved, codes.ReservationWait, codes.ReservationEach, codes.Priority, codes.BeginTime, codes.Dependency:
+		case codes.NodesBusy, codes.DevicesBusy, codes.CPUBusy, codes.MemoryBusy, codes.PortBusy, codes.Maintenance, codes.Reserved, codes.ReservationWait, codes.ReservationEach, codes.Priority, codes.BeginTime, codes.Dependency:
 		case codes.LimitDevices, codes.LimitCPU, codes.LimitMemory, codes.LimitRunning, codes.LimitHours, codes.ShareLimit, codes.ShareBorrow:
 			if r.Never {
 				return true

@@ -18,7 +18,6 @@ import (
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
-	"croft.dev/croft/internal/quota"
 	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/sshgate"
 	"croft.dev/croft/internal/store"
@@ -177,7 +176,7 @@ func (s *server) build(ctx context.Context) error {
 	}
 	reader := query.New(query.Deps{Worlds: s.seq, History: s.store, Now: s.clock.Nanos, Server: query.Server{
 		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
-		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Usage: s.loops.usage.Book, Idle: s.loops.idle.Verdict,
+		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Kept: s.loops.kept, Usage: s.loops.usage.Book, Idle: s.loops.idle.Verdict,
 	}})
 	keys, err := sshgate.LoadHostKeys(string(s.Config.Data))
 	if err != nil {
@@ -192,8 +191,8 @@ func (s *server) build(ctx context.Context) error {
 		return err
 	}
 	s.api, err = httpapi.New(httpapi.Deps{
-		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.machine, Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Storage: &quota.Quotas{}, Registries: s.hubs, Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
+		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.people(), Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Storage: s.storage(), Registries: s.hubs, Queues: s.queuesAPI(), Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
 	if err != nil {
 		return err
@@ -217,13 +216,13 @@ func (s *server) runtime() (bool, string) {
 		return false, "not connected yet"
 	}
 	if _, err := s.link.get(); err != nil {
-		return false, "the container runtime isn't reachable"
+		return false, s.link.what + " isn't reachable"
 	}
 	if err := s.loops.runner.Lost(); err != nil {
-		return false, "contact with the container runtime is lost"
+		return false, "contact with " + s.link.what + " is lost"
 	}
 	if err := s.link.failure(); err != nil {
-		return false, "the container runtime can't be kept running: the server's log says why"
+		return false, s.link.what + " can't be kept running: the server's log says why"
 	}
 	return true, "ok"
 }

@@ -15,13 +15,20 @@ import (
 	"croft.dev/croft/internal/engine/cri"
 	"croft.dev/croft/internal/engine/cri/devices"
 	"croft.dev/croft/internal/engine/cri/runtimed"
+	"croft.dev/croft/internal/engine/kube"
 	"croft.dev/croft/internal/engine/sim"
 )
 
 // newLink describes how to reach the engine that the configuration names.
 func (s *server) newLink(ctx context.Context) (*link, error) {
-	l := &link{log: s.Log, cut: make(chan struct{}, 1)}
-	if s.Config.Engine.Kind == config.EngineSim {
+	l := &link{what: "the container runtime", log: s.Log, cut: make(chan struct{}, 1)}
+	switch s.Config.Engine.Kind {
+	case config.EngineKube:
+		cfg := s.kubeConfig(s.Config.Engine.Kube)
+		l.what = "the cluster"
+		l.connect = func(ctx context.Context) (engine.Engine, error) { return kube.New(ctx, cfg) }
+		return l, nil
+	case config.EngineSim:
 		fleet, err := simFleet(s.Config, s.head.Instance)
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -61,9 +62,15 @@ func TestHTTP2(t *testing.T) {
 		}
 		got.Body.Close()
 		tr.CloseIdleConnections()
-		if got.Header.Get("Proto") != proto || got.Header.Get("Strict-Transport-Security") == "" {
+		if got.Header.Get("Proto") != proto || fmt.Sprint(got.Header["Strict-Transport-Security"]) != "[max-age=2592000]" {
 			t.Errorf("%s: %v", proto, got.Header)
 		}
+	}
+	// Over plain HTTP it would count for nothing (RFC 6797, 7.2), and a proxy before the server says it itself.
+	plain := httptest.NewRecorder()
+	web.Handler.ServeHTTP(plain, httptest.NewRequest("GET", "http://gpu1.example.org/", nil))
+	if got := plain.Header()["Strict-Transport-Security"]; got != nil {
+		t.Errorf("over plain HTTP: %q", got)
 	}
 }
 

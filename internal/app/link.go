@@ -18,6 +18,7 @@ import (
 type link struct {
 	connect func(context.Context) (engine.Engine, error)
 	ensure  func(context.Context) error // the runtime beneath; nil: not ours
+	what    string                      // it is called in messages
 	log     *slog.Logger
 	cut     chan struct{} // has something while the runtime may be away
 
@@ -47,7 +48,7 @@ func (l *link) run(ctx context.Context) {
 	for {
 		wait := ensurePeriod
 		if err := l.try(ctx); err != nil && ctx.Err() == nil {
-			l.log.Warn("the container runtime isn't there, will try again", "error", err)
+			l.log.Warn(l.what+" isn't there, will try again", "error", err)
 			wait = retryPeriod
 		}
 		select {
@@ -194,6 +195,36 @@ func (l *link) Watch(ctx context.Context) (<-chan engine.Status, error) {
 		return nil, err
 	}
 	return e.Watch(ctx)
+}
+
+// PlanQueues implements engine.Queues, for an engine that has some.
+func (l *link) PlanQueues(ctx context.Context, want []engine.Queue) (engine.QueuePlan, error) {
+	q, err := l.queues()
+	if err != nil {
+		return engine.QueuePlan{}, err
+	}
+	return q.PlanQueues(ctx, want)
+}
+
+// ApplyQueues implements engine.Queues, likewise.
+func (l *link) ApplyQueues(ctx context.Context, want []engine.Queue) (engine.QueuePlan, error) {
+	q, err := l.queues()
+	if err != nil {
+		return engine.QueuePlan{}, err
+	}
+	return q.ApplyQueues(ctx, want)
+}
+
+func (l *link) queues() (engine.Queues, error) {
+	e, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	q, ok := e.(engine.Queues)
+	if !ok {
+		return nil, engine.ErrNoQueues
+	}
+	return q, nil
 }
 
 func (l *link) Usage(ctx context.Context) (engine.Usage, error) {

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri"
+	"croft.dev/croft/internal/engine/kube"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/loop/expire"
@@ -22,6 +25,7 @@ import (
 	"croft.dev/croft/internal/loop/meter"
 	"croft.dev/croft/internal/loop/period"
 	"croft.dev/croft/internal/loop/plan"
+	"croft.dev/croft/internal/loop/queues"
 	"croft.dev/croft/internal/loop/ready"
 	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
@@ -41,6 +45,8 @@ const (
 	bookingRetry    = time.Minute
 	maintainPeriod  = 10 * time.Second
 	resyncPeriod    = 30 * time.Second
+	queuesPeriod    = 5 * time.Second
+	queuesRepair    = time.Minute
 	postPeriod      = time.Hour
 	pullRetry       = 10 * time.Second
 	pullPatience    = time.Hour
@@ -65,6 +71,7 @@ type loops struct {
 	period    period.Loop
 	reserve   reserve.Loop
 	usage     usageloop.Loop
+	queues    *queues.Loop // nil: there is no batch scheduler
 	ready     ready.Loop
 	saver     *save.Loop
 	idle      *idle.Loop
@@ -73,27 +80,19 @@ type loops struct {
 
 func (s *server) newLoops() *loops {
 	l := &loops{s: s}
-	var who run.People = s.machine
-	if s.Config.Engine.Kind == config.EngineSim {
-		who = simulated{s.machine}
-	}
 	l.images = images.New(images.Config{
 		Engine: s.link, Port: s.port, Parallel: s.Config.Engine.Pulls, Retry: pullRetry, Patience: pullPatience, Trust: pullTrust, Open: s.hubs.open, Ready: func() { l.runner.Wake() }, Log: s.Log,
 	})
-	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Passed: s.planned, Log: s.Log})
+	l.planner = plan.New(plan.Config{Port: s.port, Images: l.images, Depth: s.Config.Plan.Depth, Budget: planBudget, Window: s.window(), Passed: s.planned, Log: s.Log})
 	l.runner = run.New(run.Config{
-		Port: s.port, Engine: s.link, Images: l.images, People: who, Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts,
-		Subids: subidsOf(s.Config.Subids), Address: s.appAddress,
-		Site: run.Site{
-			HTTPProxy: s.Config.Engine.Proxy.HTTP, HTTPSProxy: s.Config.Engine.Proxy.HTTPS, NoProxy: s.Config.Engine.Proxy.NoProxy,
-			CAFile: string(s.Config.Engine.CAFile), Mounts: s.client(), Socket: string(s.Config.Listen.Socket),
-		},
+		Port: s.port, Engine: s.link, Images: l.images, People: s.people(), Instance: s.head.Instance, Resync: resyncPeriod, Parallel: parallelStarts, Patience: s.Config.Engine.Patience.Std(),
+		Subids: s.subids(), Address: s.appAddress, Site: s.runSite(),
 		OnEnd: l.images.Forget, OnStep: l.images.ForgetStep, Log: s.Log,
 	})
 	l.inventory = inventory.Loop{Port: s.port, Engine: s.link, Period: inventoryPeriod, Memory: deviceMemory(s.Config), Log: s.Log}
 	l.expire = expire.Loop{Port: s.port, Log: s.Log}
 	l.meter = meter.Loop{Port: s.port, Post: postPeriod, Log: s.Log}
-	l.groups = groups.Loop{Port: s.port, People: s.machine, Period: groupsPeriod, Log: s.Log}
+	l.groups = groups.Loop{Port: s.port, People: s.people(), Period: groupsPeriod, Log: s.Log}
 	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
 	l.saver = save.New(save.Config{Port: s.port, Engine: s.link, Instance: s.head.Instance, Parallel: parallelSaves, Retry: saveRetry, Sweep: saveSweep, Log: s.Log})
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
@@ -102,6 +101,7 @@ func (s *server) newLoops() *loops {
 	l.idle = idle.New(idle.Config{
 		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
+	l.queues = s.newQueues()
 	l.ready = ready.Loop{Port: s.port, Engine: s.link, Instance: s.head.Instance, Base: s.basePath, Log: s.Log}
 	return l
 }
@@ -111,6 +111,18 @@ func (s *server) planned(took time.Duration) {
 	if m := s.metrics; m != nil {
 		m.Planned(took)
 	}
+}
+
+// runSite is what every program is given.
+func (s *server) runSite() run.Site {
+	e := s.Config.Engine
+	site := run.Site{HTTPProxy: e.Proxy.HTTP, HTTPSProxy: e.Proxy.HTTPS, NoProxy: e.Proxy.NoProxy}
+	if e.Kind == config.EngineKube {
+		site.Mounts = clusterClient()
+		return site
+	}
+	site.CAFile, site.Mounts, site.Socket = string(e.CAFile), s.client(), string(s.Config.Listen.Socket)
+	return site
 }
 
 // client is croft's own program where it is installed beside croft-init; jobs get it
@@ -131,9 +143,12 @@ func (l *loops) run(ctx context.Context) {
 	// and the first inventory and listing then see it.
 	first, cancel := context.WithTimeout(ctx, 10*time.Second)
 	if err := l.s.link.try(first); err != nil {
-		l.s.Log.Warn("the container runtime isn't there yet", "error", err)
+		l.s.Log.Warn(l.s.link.what+" isn't there yet", "error", err)
 	}
 	cancel()
+	if l.queues != nil {
+		wg.Go(func() { l.queues.Run(ctx) })
+	}
 	for _, f := range []func(context.Context){
 		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
@@ -146,11 +161,16 @@ func (l *loops) run(ctx context.Context) {
 func (l *loops) maintain(ctx context.Context) {
 	loop.Every(ctx, l.s.Log, "maintain", maintainPeriod, func(ctx context.Context) error {
 		eng, err := l.s.link.get()
-		c, ok := eng.(*cri.Engine)
-		if err != nil || !ok {
-			return nil // said elsewhere; nothing to maintain
+		if err != nil {
+			return nil // said elsewhere
 		}
-		return c.Maintain(ctx, l.wanted()...)
+		switch e := eng.(type) {
+		case *cri.Engine:
+			return e.Maintain(ctx, l.wanted()...)
+		case *kube.Engine:
+			return e.Maintain(ctx)
+		}
+		return nil
 	})
 }
 
@@ -208,6 +228,19 @@ func (l *loops) progress(k id.Job) string {
 		return ""
 	}
 	return l.images.Progress(j)
+}
+
+// kept says what keeps an attempt from beginning where it was placed.
+func (l *loops) kept(a id.Attempt) *fault.Reason {
+	wait, ok := l.runner.Kept(a)
+	if !ok {
+		return nil
+	}
+	code := map[engine.WaitFor]codes.Reason{
+		engine.WaitForPlace: codes.ClusterPlace, engine.WaitForImage: codes.ClusterImage, engine.WaitForQueue: codes.ClusterQueue,
+		engine.WaitForCluster: codes.ClusterRefuses,
+	}[wait.For]
+	return &fault.Reason{Code: code, Message: wait.Message}
 }
 
 // reused has the bindings looked at as soon as a request shows one to be wrong.

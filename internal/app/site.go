@@ -27,10 +27,10 @@ import (
 // siteOf is the configuration as the world holds it.
 func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
-		Instance: instance, MountRoots: c.Mounts, Network: admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}, Userns: workload.Userns(c.Defaults.Userns), PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
+		Instance: instance, MountRoots: mountRoots(c), Network: networkOf(c), Userns: workload.Userns(c.Defaults.Userns), PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages), UserWorkspaces: int64(c.Defaults.UserWorkspaces),
 		Zone:    zoneOf(c.TimeZone),
-		NeedUID: c.Engine.Kind == config.EngineCRI, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
+		NeedUID: c.Engine.Kind != config.EngineSim, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority), Apps: appsOf(c),
 	}}
 	for _, t := range c.Workspaces() {
@@ -52,6 +52,22 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		})
 	}
 	return cmd
+}
+
+// mountRoots are the folders that jobs may mount.
+func mountRoots(c config.Config) []string {
+	if c.Engine.Kind == config.EngineKube && len(c.Engine.Kube.Claims) == 0 {
+		return nil
+	}
+	return c.Mounts
+}
+
+// networkOf is what jobs may have of a machine's network.
+func networkOf(c config.Config) admission.Network {
+	if c.Engine.Kind == config.EngineKube {
+		return admission.Network{}
+	}
+	return admission.Network{Host: c.Network.Host, FirstPort: c.Network.Ports.First(), LastPort: c.Network.Ports.Last()}
 }
 
 func idleOf(p config.IdlePolicy) idle.Policy {

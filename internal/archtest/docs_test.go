@@ -223,6 +223,31 @@ func TestCommandFault(t *testing.T) {
 	}
 }
 
+// TestFoldersInDocs checks that docs/architecture.md, in its list of folders, names every one
+// that a newcomer finds at the first levels.
+func TestFoldersInDocs(t *testing.T) {
+	_, list, _ := strings.Cut(readFile(t, "docs/architecture.md"), "\n## Folders\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	named := map[string]bool{}
+	for _, w := range regexp.MustCompile(`[\w/-]+`).FindAllString(list, -1) {
+		for _, part := range strings.Split(w, "/") {
+			named[part] = true
+		}
+	}
+	for _, pattern := range []string{"cmd/*", "deploy/*", "internal/*", "internal/engine/*", "internal/loop/*", "internal/store/*", "test/*"} {
+		dirs, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(dirs) == 0 {
+			t.Errorf("%s: %d folders, %v", pattern, len(dirs), err)
+		}
+		for _, dir := range dirs {
+			name := filepath.Base(dir)
+			if st, err := os.Stat(dir); err == nil && st.IsDir() && !named[name] && name != "testdata" && name != "migrations" {
+				t.Errorf("docs/architecture.md doesn't say what %s is", strings.TrimPrefix(dir, root+"/"))
+			}
+		}
+	}
+}
+
 var (
 	codeName   = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+|FUNDS|PRIORITY|MAINTENANCE)`")
 	testName   = regexp.MustCompile(`\b(Test[A-Z][A-Za-z]+)\b`)
@@ -265,7 +290,7 @@ func TestNamesInDocs(t *testing.T) {
 // isVariable tells variables of the environment from codes.
 func isVariable(name string) bool {
 	return strings.HasPrefix(name, "CROFT_") || strings.HasPrefix(name, "CRANE_") || strings.HasPrefix(name, "NO_") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "CAP_") ||
-		slices.Contains([]string{"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "HTTP_PROXY", "HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "WORLD_SIZE", "CAP_SYS_RESOURCE"}, name)
+		slices.Contains([]string{"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "HTTP_PROXY", "HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "MASTER_ADDR", "VOLCANO_BIN", "MASTER_PORT", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "CAP_SYS_RESOURCE"}, name)
 }
 
 // testNames are the names of all test functions.

@@ -34,7 +34,7 @@ func TestPlantedImports(t *testing.T) {
 		"package without a place": {importFaults, pkg{ImportPath: "internal/new"},
 			"internal/new has no place"},
 		"kubernetes outside of engines": {dependencyFaults, pkg{ImportPath: "internal/query", Imports: []string{"k8s.io/api/core/v1"}},
-			"internal/query imports k8s.io/api/core/v1, which only internal/engine/... may"},
+			"internal/query imports k8s.io/api/core/v1, which only internal/engine/..., test/cluster may"},
 		"new dependency": {dependencyFaults, pkg{ImportPath: "internal/query", Imports: []string{"example.org/new"}},
 			"example.org/new, which has no entry"},
 		"client links a database": {binaryFaults, pkg{ImportPath: "cmd/croft", Deps: []string{"database/sql"}},

@@ -157,6 +157,7 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 	if len(acc.Grants) > 0 {
 		fmt.Fprintln(w)
 		a.grantTable(acc.Grants).write(w, a.width(), a.paintState)
+		a.grantNotes(w, acc.Grants)
 	}
 	if len(acc.Usage) > 0 {
 		fmt.Fprintln(w)

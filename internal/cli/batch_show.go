@@ -153,8 +153,8 @@ func jobRecord(j batchJob) record {
 	r.line("RunTime", get("elapsed"), "TimeLimit", get("limitlong"))
 	r.line("SubmitTime", get("submit"), "EligibleTime", get("eligible"))
 	r.line("StartTime", get("start"), "EndTime", get("end"), "Deadline", otherwise(j.Spec.Deadline, "N/A"))
-	r.line("Partition", j.Spec.Partition, "NodeList", otherwise(j.Node, "(null)"))
-	r.line("NumNodes", "1", "NumCPUs", get("cpus"), "NumTasks", "1", "CPUs/Task", get("cpus"), "ReqTRES", get("tres"))
+	r.line("Partition", j.Spec.Partition, "NodeList", otherwise(nodesOf(&j.Job), "(null)"))
+	r.line("NumNodes", get("nodes"), "NumCPUs", get("cpus"), "NumTasks", "1", "CPUs/Task", get("cpus"), "ReqTRES", get("tres"))
 	r.line("Features", otherwise(j.Spec.Constraint, "(null)"))
 	r.line("Command", get("command"), "WorkDir", otherwise(j.Spec.Workdir, "(null)"))
 	return r

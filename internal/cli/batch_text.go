@@ -40,6 +40,7 @@ var batchStates = map[string]batchState{
 	string(codes.NodeFailed):  {"NODE_FAIL", "NF", "Failed"},
 	string(codes.Deadline):    {"DEADLINE", "DL", "Deadline"},
 	string(codes.Requeued):    {"REQUEUED", "RQ", "Requeued"},
+	string(codes.Withdrawn):   {"REQUEUED", "RQ", "Requeued"},
 }
 
 // state is the job's state; one that they have no word for stays as it is.
@@ -182,7 +183,24 @@ func (j batchJob) exitCode() string {
 }
 
 // cpus is the number of CPUs in whole ones, as batch systems count.
-func (j batchJob) cpus() string { return wholeCPUs(string(j.Spec.CPU)) }
+func (j batchJob) cpus() string {
+	each := wholeCPUs(string(j.Spec.CPU))
+	if n, err := strconv.Atoi(each); err == nil {
+		return strconv.Itoa(n * j.nodes())
+	}
+	return each
+}
+
+// kind is CraneSched's type of a job.
+func (j batchJob) kind() string {
+	if j.Spec.Kind == v1.KindBatch {
+		return "Batch"
+	}
+	return "Container"
+}
+
+// nodes is on how many nodes the job is, or is to be.
+func (j batchJob) nodes() int { return max(1, j.Spec.Nodes) }
 
 // allocCPUs is the same once there is an allocation.
 func (j batchJob) allocCPUs() string {
@@ -222,7 +240,7 @@ func (j batchJob) tres() string {
 	if g := j.gres(""); g != "" {
 		s += ",gres/" + strings.Replace(strings.Replace(g, ":", "=", strings.Count(g, ":")), "gpu="+j.Spec.Model+"=", "gpu:"+j.Spec.Model+"=", 1)
 	}
-	return s + ",mem=" + string(j.Spec.Mem) + ",node=1"
+	return s + ",mem=" + string(j.Spec.Mem) + ",node=" + strconv.Itoa(j.nodes())
 }
 
 // spanShort is squeue's way: "0:05", "12:00", "1:02:03", "1-02:03:04".

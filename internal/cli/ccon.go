@@ -88,7 +88,7 @@ type craneOptions struct {
 // has for itself go by their names alone.
 func (o *batchOptions) sizeFlags(fs *pflag.FlagSet, c *craneOptions, before bool) {
 	letter := func(s string) string { return truth(before || !strings.Contains("ptw", s), s, "") }
-	fs.StringVarP(&o.nodes, "nodes", "N", "", "1; a job runs on one node")
+	fs.StringVarP(&o.nodes, "nodes", "N", "", "1; croft run --nodes has several")
 	fs.StringVarP(&o.tasks, "ntasks", "n", "", "1; a step is one task")
 	fs.StringVarP(&o.cpus, "cpus-per-task", "c", "", "CPU cores, such as 4 or 0.5")
 	fs.StringVar(&o.tasksPerNode, "ntasks-per-node", "", "1")

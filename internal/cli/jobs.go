@@ -370,7 +370,7 @@ func (a *app) jobInfo(j *v1.Job) string {
 			return j.Reasons[0].Message
 		}
 	}
-	return j.Node
+	return nodesOf(j)
 }
 
 // arrayInfo is how far the elements of an array are: "40 wait, 8 run, 50 completed".
@@ -481,6 +481,7 @@ those of a job file; the flags are short for the usual ones.`,
 		},
 	}
 	f.amounts(a, cmd)
+	f.machines(a, cmd)
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "`FIELD=VALUE` to change (repeatable)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay with the job as croft run does")
 	keyFlag(cmd, &key)

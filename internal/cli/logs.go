@@ -63,6 +63,7 @@ step, has ended.`,
 	fs.IntVarP(&q.Tail, "tail", "n", 0, "only the last lines")
 	fs.StringVar(&since, "since", "", "only from then on: 10m (ago), 16:40 or a date")
 	fs.IntVar(&q.Attempt, "attempt", 0, "only of this attempt")
+	fs.IntVar(&q.Rank, "rank", 0, "on which of a job's machines, from 0")
 	return cmd
 }
 
@@ -138,6 +139,7 @@ func (k *keptOutput) flush(env Env) error {
 
 func (a *app) execCmd() *cobra.Command {
 	var stdin, tty bool
+	var rank int
 	cmd := &cobra.Command{
 		Use:   "exec JOB[.STEP] -- COMMAND…",
 		Short: "Run a command in a running job",
@@ -166,7 +168,7 @@ a further step. It ends with the command's exit code.`,
 			if err != nil {
 				return err
 			}
-			opt := v1.ExecOptions{Step: step, Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
+			opt := v1.ExecOptions{Step: step, Rank: rank, Args: command, TTY: tty, Stdout: a.env.Stdout, Stderr: a.env.Stderr}
 			if stdin {
 				opt.Stdin = a.env.Stdin
 			}
@@ -179,6 +181,7 @@ a further step. It ends with the command's exit code.`,
 	}
 	cmd.Flags().BoolVarP(&stdin, "stdin", "i", false, "pass standard input on")
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
+	cmd.Flags().IntVar(&rank, "rank", 0, "on which of a job's machines, from 0")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }

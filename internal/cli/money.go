@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,22 @@ func (a *app) grantAddCmd() *cobra.Command {
 	return cmd
 }
 
+// grantNotes says which grants are nearly used up, and how long open ones last.
+func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
+	for _, g := range list {
+		var notes []string
+		if g.Warning != "" {
+			notes = append(notes, fmt.Sprintf("%d%% used, %s", g.Used, clean(g.Warning)))
+		}
+		if g.Lasts != nil {
+			notes = append(notes, "lasts until "+g.Lasts.In(a.env.Zone).Format(time.DateOnly)+" at this pace")
+		}
+		if len(notes) > 0 {
+			fmt.Fprintf(w, "grant %s, %s of %s: %s\n", clean(g.ID), clean(g.Source), clean(g.Account), strings.Join(notes, "; "))
+		}
+	}
+}
+
 // before puts a word before text that may be empty.
 func before(word, text string) string {
 	if text == "" {
@@ -87,7 +104,10 @@ func (a *app) grantLsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(a, list, "no grants: croft grant add ACCOUNT CREDITS --source SOURCE", a.grantTable(list))
+			return a.print(v1.Page[v1.Grant]{Items: list}, func(w io.Writer) {
+				a.printTable(a.grantTable(list), "no grants: croft grant add ACCOUNT CREDITS --source SOURCE")
+				a.grantNotes(w, list)
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&account, "account", "A", "", "only of this account")
@@ -96,9 +116,9 @@ func (a *app) grantLsCmd() *cobra.Command {
 }
 
 func (a *app) grantTable(list []v1.Grant) *table {
-	t := newTable("ID", "~ACCOUNT", "~SOURCE", ">AMOUNT", ">AVAILABLE", ">DEPOSITS", ">SPENT", "UNTIL", "STATE")
+	t := newTable("ID", "~ACCOUNT", "~SOURCE", ">AMOUNT", ">AVAILABLE", ">DEPOSITS", ">SPENT", ">USED", "UNTIL", "STATE")
 	for _, g := range list {
-		t.row(g.ID, g.Account, g.Source, g.Amount, g.Available, g.Deposits, g.Spent, a.lastDay(g.End), g.State)
+		t.row(g.ID, g.Account, g.Source, g.Amount, g.Available, g.Deposits, g.Spent, fmt.Sprint(g.Used, "%"), a.lastDay(g.End), g.State)
 	}
 	return t
 }

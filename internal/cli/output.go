@@ -17,9 +17,14 @@ import (
 // tableWidth is the most that a table takes, in cells.
 const tableWidth = 100
 
-func checkOutput(o string) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, o) {
-		return fmt.Errorf("--output %s: want table, json or yaml", o)
+// moreOutputs is the annotation of a command with the outputs that it has besides.
+const moreOutputs = "outputs"
+
+func checkOutput(o, more string) error {
+	known := append([]string{"table", "json", "yaml"}, strings.Fields(more)...)
+	if !slices.Contains(known, o) {
+		last := len(known) - 1
+		return fmt.Errorf("--output %s: want %s or %s", o, strings.Join(known[:last], ", "), known[last])
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (o *batchOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.qos, "qos", "q", "", "quality of service")
 	fs.StringVarP(&o.name, "job-name", "J", "", "name of the job")
 	fs.StringVarP(&o.time, "time", "t", "", "longest run: minutes, H:M:S or D-H:M:S")
-	fs.StringVarP(&o.nodes, "nodes", "N", "", "1; a job runs on one node")
+	fs.StringVarP(&o.nodes, "nodes", "N", "", "1; croft run --nodes has several")
 	fs.StringVarP(&o.tasks, "ntasks", "n", "", "tasks that srun starts")
 	fs.StringVar(&o.tasksPerNode, "ntasks-per-node", "", "likewise")
 	fs.StringVarP(&o.cpus, "cpus-per-task", "c", "", "CPU cores of a task")
@@ -127,7 +127,7 @@ func (o *batchOptions) oneNode() bool { return o.nodes == "" || o.nodes == "1" |
 // sizes sets what the job needs.
 func (o *batchOptions) sizes(spec *v1.JobSpec) (tasks int64, err error) {
 	if !o.oneNode() {
-		return 0, usage("--nodes %s: a job runs on one node here", o.nodes)
+		return 0, usage("--nodes %s: a script runs on one node here; croft run --nodes runs a program on several", o.nodes)
 	}
 	if tasks, err = o.count("ntasks-per-node", o.tasksPerNode, 1); err != nil {
 		return 0, err

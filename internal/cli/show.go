@@ -86,8 +86,9 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"stopped", a.clockOr(j.Stopped, ""),
 		"ran", a.jobTime(j),
 		"until", a.runsUntil(j),
-		"node", j.Node,
+		"node", nodesOf(j),
 		"devices", devices(j),
+		"given", strings.Join(j.Given, " "),
 		"uses", uses(j),
 		"idle", a.idleness(j),
 		"attempt", attempt(j.Attempt),
@@ -116,6 +117,14 @@ func apps(s v1.JobSpec) string {
 		out = append(out, a.Name+" "+strconv.Itoa(a.Port))
 	}
 	return strings.Join(out, ", ")
+}
+
+// nodesOf is where a job runs, "gpu1" or "gpu1,gpu2".
+func nodesOf(j *v1.Job) string {
+	if len(j.Nodes) > 0 {
+		return strings.Join(j.Nodes, ",")
+	}
+	return j.Node
 }
 
 // devices is "gpu0 gpu1" or, of a part, "0.5 of gpu0".
@@ -199,6 +208,9 @@ func asked(s v1.JobSpec) string {
 	gpu := "gpu"
 	if s.Model != "" {
 		gpu = s.Model
+	}
+	if s.Nodes > 1 {
+		parts = append(parts, strconv.Itoa(s.Nodes)+" nodes, each")
 	}
 	add(s.GPU, gpu)
 	add(s.GPUMem, "gpu-mem")

@@ -66,6 +66,13 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	a.completeFlag(cmd, "reservation", a.reservationNames)
 }
 
+// machines registers the flags for a job on several.
+func (f *specFlags) machines(a *app, cmd *cobra.Command) {
+	cmd.Flags().IntVarP(&f.Nodes, "nodes", "N", 0, "machines at once, with all amounts on each; one program on each")
+	cmd.Flags().StringVar(&f.Success, "success", "", "of several machines: all must end well, primary, or any")
+	a.completeFlag(cmd, "success", fixed("all", "primary", "any"))
+}
+
 // containers registers the flags for what a container has besides its amounts.
 func (f *specFlags) containers(cmd *cobra.Command) {
 	fs := cmd.Flags()
@@ -80,6 +87,7 @@ func (f *specFlags) containers(cmd *cobra.Command) {
 // register registers all flags. After the image everything belongs to the job.
 func (f *specFlags) register(a *app, cmd *cobra.Command) {
 	f.amounts(a, cmd)
+	f.machines(a, cmd)
 	f.containers(cmd)
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Stdin, "stdin", "i", false, "give the program an input")
@@ -217,6 +225,8 @@ func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
 	return map[string]func(){
 		"gpu":          func() { spec.GPU = f.GPU },
 		"gpu-mem":      func() { spec.GPUMem = f.GPUMem },
+		"nodes":        func() { spec.Nodes = f.Nodes },
+		"success":      func() { spec.Success = f.Success },
 		"model":        func() { spec.Model = f.Model },
 		"constraint":   func() { spec.Constraint = f.Constraint },
 		"reservation":  func() { spec.Reservation = f.Reservation },
@@ -259,7 +269,7 @@ func (f *specFlags) changes(a *app, cmd *cobra.Command) (map[string]string, erro
 	for name := range f.fields(&v1.JobSpec{}) {
 		flag := cmd.Flags().Lookup(name)
 		switch {
-		case !flag.Changed:
+		case flag == nil, !flag.Changed:
 		case name == "requeue":
 			set[name] = strings.Join(f.Requeue, ",")
 		case name == "priority":

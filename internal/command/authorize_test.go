@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
@@ -371,6 +372,10 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.PricePut{CPU: 1} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
+	"period.close": {
+		func(*sim) world.Command { return command.PeriodClose{From: 0, To: int64(24 * time.Hour)} },
+		[]string{"operator", "root", "system"}, codes.Denied, nil,
+	},
 	"limit.periods": server(command.PeriodsDue{}),
 	"limit.set": {
 		func(*sim) world.Command { return command.LimitPut{Account: "nlp", Resource: "gpu", Max: 9} },
@@ -452,6 +457,7 @@ var may = map[string]struct {
 	"job.preempt":   server(command.JobPreempt{Job: 1, For: 1}),
 	"job.start":     server(command.JobStart{Job: 1}),
 	"job.observed":  server(command.JobObserved{Job: 1}),
+	"job.withdraw":  server(command.JobWithdraw{Job: 1}),
 	"job.fail":      server(command.JobFail{Job: 1}),
 	"job.due":       server(command.JobDue{Job: 1}),
 	"meter.post":    server(command.Meter{}),

@@ -40,6 +40,9 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 		}
 		j.LineUp(at.Now, j.Since())
 		j.Message = fmt.Sprintf("attempt %d %s: %s again", j.Attempt.N, how(j.Attempt), j.State)
+		if outcome == codes.Withdrawn && j.State == workload.Held {
+			j.Message = fmt.Sprintf("%s: it couldn't begin %d times in a row", j.Attempt.Why, j.Withdrawn())
+		}
 		return moved(w, at, p, j, append(use, wrap(money)...), b, j.Message)
 	}
 	switch {
@@ -84,6 +87,8 @@ func how(a workload.Attempt) string {
 	switch {
 	case a.Outcome == codes.Preempted:
 		return "preempted by " + taker(a.Preempt)
+	case a.Cause == codes.Withdrawn:
+		return "couldn't begin, " + a.Why
 	case a.Cause == codes.Requeued:
 		return words(a.Cause)
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -28,6 +29,7 @@ type JobStart struct {
 	Image   string
 	Node    string // "": anywhere
 	Devices []string
+	Others  []workload.Rank `json:",omitempty"` // of a job on several machines, by rank from 1 on
 }
 
 // Kind is job.start.
@@ -67,9 +69,8 @@ func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error
 		N: j.Attempt.N + 1, Node: v.Spot.Node, Models: v.Spot.Models(), Image: c.Image, Book: at.Now,
 		Assigned: at.Now, Until: at.Now + j.Spec.Time, Seen: at.Now,
 	}
-	for _, d := range v.Spot.Devices {
-		j.Attempt.Devices = append(j.Attempt.Devices, d.UUID)
-	}
+	j.Attempt.Devices = v.Spot.UUIDs()
+	j.Attempt.Others = v.Spot.Rest()
 	j.Attempt.Rate = fairshare.RateOf(w.Catalog.Book(j.Spec.Partition, at.Now), metering.UseOf(j, j.Attempt), at.Now)
 	j.State, j.Promise, j.Claim, j.Message = workload.Starting, 0, 0, ""
 	changes := append(reserve(w, at, j), started(at, p, array, j)...)
@@ -82,17 +83,30 @@ func spot(w *world.World, c JobStart, j *workload.Job) *placement.Spot {
 	if c.Node == "" {
 		return nil
 	}
-	s := placement.Spot{Node: c.Node}
 	sh, _ := w.Placement.Sized(placement.ShapeOf(j.Demand()))
-	for _, uuid := range c.Devices {
+	s, ok := spotOn(w, sh, c.Node, c.Devices)
+	for _, r := range c.Others {
+		of, there := spotOn(w, sh, r.Node, r.Devices)
+		s.Others, ok = append(s.Others, of), ok && there
+	}
+	if !ok {
+		return nil
+	}
+	return &s
+}
+
+// spotOn is the proposed one on a machine; false if a device of it is gone.
+func spotOn(w *world.World, sh placement.Shape, node string, devices []string) (placement.Spot, bool) {
+	s := placement.Spot{Node: node}
+	for _, uuid := range devices {
 		d, ok := w.Placement.Devices.Get(uuid)
 		if !ok {
-			return nil
+			return s, false
 		}
 		s.Devices = append(s.Devices, d)
 		s.Part = sh.PartOn(d.Model)
 	}
-	return &s
+	return s, true
 }
 
 // moved completes an outcome in which a job's row and its devices' payers change.
@@ -103,7 +117,7 @@ func moved(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job,
 	after := w.Copy()
 	after.Fold(changes)
 	var devices []placement.Device
-	for _, uuid := range j.Attempt.Devices {
+	for _, uuid := range j.Attempt.AllDevices() {
 		if d, ok := w.Placement.Devices.Get(uuid); ok {
 			devices = append(devices, d)
 		}
@@ -123,13 +137,18 @@ func moved(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job,
 	}, nil
 }
 
-// beside moves the tiles of the other devices of a job's node, where some are reserved:
+// beside moves the tiles of the other devices of a job's nodes, where some are reserved:
 // which of those that nobody has are, depends on those that somebody has.
 func beside(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job) ([]ledger.Change, error) {
-	if !w.Placement.Reserves(j.Attempt.Node, at.Now) {
+	var others []placement.Device
+	for _, r := range j.Attempt.Ranks() {
+		if w.Placement.Reserves(r.Node, at.Now) {
+			others = append(others, slices.DeleteFunc(w.Placement.DevicesOn(r.Node), func(d placement.Device) bool { return slices.Contains(r.Devices, d.UUID) })...)
+		}
+	}
+	if len(others) == 0 {
 		return nil, nil
 	}
-	others := slices.DeleteFunc(w.Placement.DevicesOn(j.Attempt.Node), func(d placement.Device) bool { return slices.Contains(j.Attempt.Devices, d.UUID) })
 	return scene(w, at.Now).Retile(p, others, metering.Boundary{})
 }
 
@@ -146,6 +165,8 @@ type JobObserved struct {
 	ExitCode int32
 	OOM      bool
 	Failure  string
+	Taken    string   // why somebody else than Croft or its program ended it
+	Given    []string // the devices that its node has chosen
 }
 
 // Kind is job.observed.
@@ -161,17 +182,27 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
+	given := len(c.Given) > 0 && !slices.Equal(c.Given, j.Attempt.Given)
+	if given {
+		j.Attempt.Given = c.Given
+	}
 	switch {
 	case c.Lost:
 		return ended(w, at, j, metering.Boundary{}, codes.NodeFailed, "the machine or its runtime went down under it", at.Now, 0)
 	case c.Exited:
-		c.begin(j, at.Now)
-		if taken := j.Attempt.Cause == codes.Preempted || j.Attempt.Cause == codes.Requeued; taken && c.Finished != 0 && c.Finished < j.Attempt.StopAt {
-			j.Attempt.Cause, j.Attempt.Preempt = "", workload.Preemption{} // it was through before
+		taken := j.Attempt.Cause == codes.Preempted || j.Attempt.Cause == codes.Requeued || j.Attempt.Cause == codes.Withdrawn
+		if taken && c.Finished != 0 && c.before(j.Attempt.StopAt) {
+			j.Attempt.Cause, j.Attempt.Why, j.Attempt.Preempt = "", "", workload.Preemption{} // it was through before
+		}
+		if j.Attempt.Cause != codes.Withdrawn {
+			c.begin(j, at.Now)
 		}
 		b := metering.Boundary{}
-		if old.Attempt.Started == 0 {
+		if old.Attempt.Started == 0 && j.Attempt.Started != 0 {
 			b.Began, b.Payer = j.Attempt.Started, ledger.Payer{Account: j.Account, User: j.User}
+		}
+		if c.Taken != "" && j.Attempt.Cause == "" {
+			return ended(w, at, j, b, codes.NodeFailed, c.Taken, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
 		}
 		return ended(w, at, j, b, c.outcome(j), c.Failure, clamp(c.Finished, j.Attempt.Started, at.Now), c.ExitCode)
 	case c.Gone && j.Attempt.Started != 0 && at.Now > j.Attempt.Until+j.Spec.Grace:
@@ -189,8 +220,20 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 	case c.Running && j.Attempt.Lost != 0:
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
 		return put(w, j, "in contact again"), nil
+	case c.Running && given:
+		return put(w, j, "has "+strings.Join(c.Given, ", ")), nil
 	}
 	return world.Outcome{Event: world.Event{Skip: true}}, nil
+}
+
+// before reports that the program had ended before a time. Some engines know the second
+// alone: one that ended in that of the time is taken to have been ended then.
+func (c JobObserved) before(at int64) bool {
+	const second = int64(1e9)
+	if c.Finished%second == 0 {
+		at -= at % second
+	}
+	return c.Finished < at
 }
 
 // begin notes the primary's start as the engine saw it, within what is possible.

@@ -239,6 +239,19 @@ func TestEndsWhilePreempted(t *testing.T) {
 		t.Errorf("%s, charged %s", got.Outcome, got.Charged)
 	}
 
+	// An engine that knows the second alone says that it ended before it was stopped.
+	for finished, state := range map[int64]workload.JobState{0: workload.Queued, -1: workload.Ended, -1e9: workload.Ended} {
+		s = withUrgent(t, command.ContractChange{})
+		victim = s.run(t, four(), true)
+		s.now += hour
+		s.now += 700_000_000 - s.now%1e9
+		s.must(t, system, command.JobPreempt{Job: victim, For: s.urgent(t, 1), Node: "gpu1"})
+		got = s.must(t, system, command.JobObserved{Job: victim, N: 1, Exited: true, Finished: s.now - s.now%1e9 + finished, ExitCode: 143}).(*workload.Job)
+		if got.State != state {
+			t.Errorf("%d ns from the second of the stop: %s", finished, got.State)
+		}
+	}
+
 	s = withUrgent(t, command.ContractChange{Keep: yes()})
 	victim = s.run(t, four(), true)
 	s.now += hour

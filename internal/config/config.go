@@ -214,9 +214,11 @@ type Database struct {
 
 // Engine describes what runs the containers.
 type Engine struct {
-	// What kind: cri, containers of this machine, or sim, a virtual machine without
-	// real containers, for a trial.
+	// What kind: cri, containers of this machine; kube, Pods of a Kubernetes cluster; or sim,
+	// a virtual machine without real containers, for a trial.
 	Kind string `yaml:"kind"`
+	// The cluster, for the kind kube.
+	Kube Kube `yaml:"kube"`
 	// CRI socket of a runtime that isn't Croft's own, as unix:///path. Left out,
 	// Croft runs a containerd of its own. A runtime that a kubelet uses is refused.
 	Endpoint string `yaml:"endpoint" example:"unix:///run/other/containerd.sock"`
@@ -249,6 +251,9 @@ type Engine struct {
 	CAFile Path `yaml:"ca_file" example:"/etc/ssl/certs/site-ca.pem"`
 	// Proxy for pulls, also given to jobs as environment variables.
 	Proxy Proxy `yaml:"proxy"`
+	// How long a job may be kept from beginning where it was placed, as by a taint or a
+	// registry that doesn't answer, before it is taken back and queued again. 0: for ever.
+	Patience Duration `yaml:"patience"`
 	// Images pulled at the same time.
 	Pulls int `yaml:"pulls"`
 	// Processes and threads that one job may have.
@@ -257,7 +262,9 @@ type Engine struct {
 	ImageHigh int `yaml:"image_high"`
 	// Use of the image disk, in percent, down to which they are removed.
 	ImageLow int `yaml:"image_low"`
-	// Size at which a job's log is rotated.
+	// Size at which a job's log is rotated. On a cluster nodes rotate; what is kept there of a
+	// log when its Pod goes has at most the size of all files together here, the oldest lines
+	// left out.
 	LogMaxSize Bytes `yaml:"log_max_size"`
 	// Rotated files kept for a job besides the one written to.
 	LogFiles int `yaml:"log_files"`
@@ -351,60 +358,6 @@ type QoS struct {
 	Grace Duration `yaml:"grace"`
 	// Longest such time that a job may ask for. Left out, the site's max_grace.
 	MaxGrace Duration `yaml:"max_grace" example:"5m"`
-}
-
-// Template is a kind of workspace that users start by its name.
-type Template struct {
-	// Name that users give.
-	Name string `yaml:"name"`
-	// What it is, in a line.
-	About string `yaml:"about" example:"JupyterLab with the lab's libraries"`
-	// Image that it runs.
-	Image string `yaml:"image" example:"registry.example.org/lab/jupyter:1"`
-	// Program in place of the image's own. It listens on the ports of its apps, best on
-	// 127.0.0.1 and without a login: Croft asks who comes. It is told CROFT_APP_PORT,
-	// CROFT_BASE_URL and CROFT_URL.
-	Command []string `yaml:"command" example:"sh, -c, 'exec lab --port $CROFT_APP_PORT'"`
-	// Variables of its environment.
-	Env map[string]string `yaml:"env" example:"LANG: C.UTF-8"`
-	// It runs no program of its own, and is there for terminals.
-	Pause bool `yaml:"pause"`
-	// Its web programs; the first one's address is the workspace's.
-	Apps []TemplateApp `yaml:"apps"`
-	// Cores.
-	CPU Cores `yaml:"cpu"`
-	// Memory.
-	Mem Bytes `yaml:"mem"`
-	// Accelerators, or a part of one such as 0.5; left out, none.
-	GPU string `yaml:"gpu" example:"1"`
-	// Time limit of each run.
-	Time Duration `yaml:"time"`
-	// Don't mount the user's home.
-	NoHome bool `yaml:"no_home"`
-	// Leave it out of what is offered: a built-in one that isn't for this site.
-	Hidden bool `yaml:"hidden"`
-}
-
-// TemplateApp is a web program of a template.
-type TemplateApp struct {
-	// Small letters, digits and dashes; left out, web.
-	Name string `yaml:"name"`
-	// TCP port that it listens on.
-	Port int `yaml:"port"`
-	// Where a browser is sent first; left out, /.
-	Path string `yaml:"path" example:"/lab"`
-	// Path that answers below 500 once it is ready; left out, that it takes connections
-	// will do.
-	Health string `yaml:"health" example:"/api"`
-	// How it says whether it is at work, so that it isn't taken for idle: jupyter, by its
-	// kernels and terminals, or a path that answers. Left out, it isn't asked.
-	Activity string `yaml:"activity" example:"jupyter"`
-	// By path, it is passed the whole of it, as a program has to be that is told
-	// CROFT_BASE_URL.
-	KeepPrefix bool `yaml:"keep_prefix"`
-	// Whoever it is shared with to look gets WebSockets, too: it keeps them from changing
-	// anything by itself, by the header Croft-Access, which says view.
-	ViewSafe bool `yaml:"view_safe"`
 }
 
 // Defaults is what a job gets that doesn't say.
@@ -506,10 +459,12 @@ func Default() Config {
 		Database: Database{},
 		Engine: Engine{
 			Kind:         EngineCRI,
+			Kube:         defaultKube(),
 			RuntimeDir:   "/usr/lib/croft/runtime",
 			CgroupParent: "croft",
 			Reserve:      Reserve{Mem: gib},
 			Bridge:       "croft0",
+			Patience:     2 * minute,
 			Pulls:        3,
 			Pids:         16384,
 			ImageHigh:    85,
@@ -548,6 +503,7 @@ const presetGrace = 30 * second
 // Values of Engine.Kind and Devices.NVIDIA.
 const (
 	EngineCRI  = "cri"
+	EngineKube = "kube"
 	EngineSim  = "sim"
 	NVIDIAAuto = "auto"
 	NVIDIAOff  = "off"

@@ -109,6 +109,58 @@ func TestWrong(t *testing.T) {
 				"f:2: idle[0].keep_max: must be at least 1m",
 			},
 		},
+		"claims": {
+			text: "mounts: [\"~\", /data/x, /srv]\nengine:\n  kind: kube\n  kube:\n    image: tools:1\n    claims:\n" +
+				"      - {path: /home, claim: homes}\n      - {path: /homework, claim: homework}\n      - {path: /home/ada, claim: ada}\n      - {path: /data/x/y, claim: homes}\n" +
+				"      - {path: /usr, claim: Usr}\n      - {path: /etc/x, claim: x}\n      - {claim: y}\n      - {path: /data/x/../x/y/z, claim: z}\n",
+			want: []string{
+				"f:1: mounts[2]: /srv isn't on the cluster: say in engine.kube.claims which claim it is in, or remove it",
+				"f:9: engine.kube.claims[2].path: /home/ada and /home, of the claim homes, are in each other: each file is in one claim",
+				"f:10: engine.kube.claims[3].claim: homes is there twice: a claim has one path",
+				"f:11: engine.kube.claims[4].path: /usr is containers' own: name a folder with users' files",
+				`f:11: engine.kube.claims[4].claim: "Usr" must be 1 to 63 small letters, digits, dots and dashes, and begin and end with a letter or digit`,
+				"f:12: engine.kube.claims[5].path: /etc/x is containers' own: name a folder with users' files",
+				"f:13: engine.kube.claims[6].path: is missing: say where users know its root, such as /home",
+				"f:14: engine.kube.claims[7].path: /data/x/y/z and /data/x/y, of the claim homes, are in each other: each file is in one claim",
+			},
+		},
+		"relative claim": {
+			text: "engine:\n  kind: kube\n  kube:\n    image: tools:1\n    claims:\n      - {path: data, claim: data}\n",
+			want: []string{`f:6: engine.kube.claims[0].path: "data" must be an absolute path, such as /srv/croft (not absolute)`},
+		},
+		"cluster": {
+			text: "engine:\n  kind: kube\n  dns: [192.0.2.1]\n  kube:\n    context: a\n    namespace: Jobs\n    users: ldap\n    scheduler: slurm\n    queues: yes\n    queue_prefix: A\n    window: -1\n    scratch: 1M\n    priority_class: A b\n    models:\n      - {name: A100, resource: gpu}\n      - {name: b, resource: x.org/gpu}\n      - {name: c, resource: x.org/gpu, labels: {a: b}}\ndefaults: {userns: \"on\"}\nnetwork: {host: true}\n",
+			want: []string{
+				"f:3: engine.dns: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				`f:4: engine.kube.image: "" must be an image with croft-init and croft in it, such as registry.example.org/croft/tools:1: docs/operations/kubernetes.md says how it is made`,
+				"f:5: engine.kube.context: is of a kubeconfig, which isn't set: give the file, or remove it to run inside of the cluster",
+				`f:6: engine.kube.namespace: "Jobs" must be 1 to 63 small letters, digits and dashes, and begin and end with a letter or digit`,
+				`f:7: engine.kube.users: "ldap" must be machine or croft`,
+				`f:8: engine.kube.scheduler: "slurm" must be none, kueue, volcano or native`,
+				`f:9: engine.kube.queues: "yes" must be apply or watch`,
+				`f:10: engine.kube.queue_prefix: "A" must be 1 to 20 small letters, digits and dashes, and begin and end with a letter or digit`,
+				"f:11: engine.kube.window: -1 must be from 0 to 100000",
+				"f:12: engine.kube.scratch: 1M must be 0, or from 1G to 1P",
+				`f:13: engine.kube.priority_class: "A b" must be 1 to 63 small letters, digits, dots and dashes, and begin and end with a letter or digit`,
+				`f:15: engine.kube.models[0].name: "A100" must be 1 to 63 small letters, digits, dots and dashes, and begin and end with a letter or digit`,
+				`f:15: engine.kube.models[0].resource: "gpu" must be an extended resource, such as nvidia.com/gpu`,
+				"f:17: engine.kube.models[2]: is never used: an element before it has x.org/gpu without labels",
+				"f:18: defaults.userns: there is no fake root on a cluster: use off",
+				"f:19: network.host: no job has a node's network: remove it",
+			},
+		},
+		"cluster, of its nodes": {
+			text: "engine:\n  kind: kube\n  kube: {image: \"tools:1\"}\n  pids: 100\n  image_high: 90\n  image_low: 75\n  log_files: 9\n  reserve: {cpu: 1}\n  bridge: b0\n  cgroup_parent: jobs\n  node_name: n\n",
+			want: []string{
+				"f:4: engine.pids: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:5: engine.image_high: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:7: engine.log_files: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:8: engine.reserve: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:9: engine.bridge: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:10: engine.cgroup_parent: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+				"f:11: engine.node_name: is of jobs on this machine: on a cluster it is the nodes' own affair; remove it",
+			},
+		},
 		"unknown section": {
 			text: "engin:\n  kind: cri\n",
 			want: []string{"f:1: engin: unknown key: did you mean engine?"},
@@ -232,7 +284,7 @@ func TestWrong(t *testing.T) {
 		},
 		"enumeration": {
 			text: "engine: {kind: sum}\n",
-			want: []string{`f:1: engine.kind: "sum" must be cri or sim; did you mean sim?`},
+			want: []string{`f:1: engine.kind: "sum" must be cri, kube or sim; did you mean sim?`},
 		},
 		"password in the DSN": {
 			text: "database:\n  dsn: postgres://croft:secret@localhost/croft\n",

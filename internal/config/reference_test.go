@@ -97,12 +97,16 @@ type fieldDocs map[string]string
 
 func readDocs(t *testing.T) fieldDocs {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
+	var decls []ast.Decl
+	for _, name := range []string{"config.go", "kube.go", "template.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decls = append(decls, file.Decls...)
 	}
 	docs := make(fieldDocs)
-	for _, decl := range file.Decls {
+	for _, decl := range decls {
 		g, ok := decl.(*ast.GenDecl)
 		if !ok || g.Tok != token.TYPE {
 			continue

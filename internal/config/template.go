@@ -5,6 +5,60 @@ import (
 	"slices"
 )
 
+// Template is a kind of workspace that users start by its name.
+type Template struct {
+	// Name that users give.
+	Name string `yaml:"name"`
+	// What it is, in a line.
+	About string `yaml:"about" example:"JupyterLab with the lab's libraries"`
+	// Image that it runs.
+	Image string `yaml:"image" example:"registry.example.org/lab/jupyter:1"`
+	// Program in place of the image's own. It listens on the ports of its apps, best on
+	// 127.0.0.1 and without a login: Croft asks who comes. It is told CROFT_APP_PORT,
+	// CROFT_BASE_URL and CROFT_URL.
+	Command []string `yaml:"command" example:"sh, -c, 'exec lab --port $CROFT_APP_PORT'"`
+	// Variables of its environment.
+	Env map[string]string `yaml:"env" example:"LANG: C.UTF-8"`
+	// It runs no program of its own, and is there for terminals.
+	Pause bool `yaml:"pause"`
+	// Its web programs; the first one's address is the workspace's.
+	Apps []TemplateApp `yaml:"apps"`
+	// Cores.
+	CPU Cores `yaml:"cpu"`
+	// Memory.
+	Mem Bytes `yaml:"mem"`
+	// Accelerators, or a part of one such as 0.5; left out, none.
+	GPU string `yaml:"gpu" example:"1"`
+	// Time limit of each run.
+	Time Duration `yaml:"time"`
+	// Don't mount the user's home.
+	NoHome bool `yaml:"no_home"`
+	// Leave it out of what is offered: a built-in one that isn't for this site.
+	Hidden bool `yaml:"hidden"`
+}
+
+// TemplateApp is a web program of a template.
+type TemplateApp struct {
+	// Small letters, digits and dashes; left out, web.
+	Name string `yaml:"name"`
+	// TCP port that it listens on.
+	Port int `yaml:"port"`
+	// Where a browser is sent first; left out, /.
+	Path string `yaml:"path" example:"/lab"`
+	// Path that answers below 500 once it is ready; left out, that it takes connections
+	// will do.
+	Health string `yaml:"health" example:"/api"`
+	// How it says whether it is at work, so that it isn't taken for idle: jupyter, by its
+	// kernels and terminals, or a path that answers. Left out, it isn't asked.
+	Activity string `yaml:"activity" example:"jupyter"`
+	// By path, it is passed the whole of it, as a program has to be that is told
+	// CROFT_BASE_URL.
+	KeepPrefix bool `yaml:"keep_prefix"`
+	// Whoever it is shared with to look gets WebSockets, too: it keeps them from changing
+	// anything by itself, by the header Croft-Access, which says view.
+	ViewSafe bool `yaml:"view_safe"`
+}
+
 // The commands of the built-in templates. What an image's python installs goes where it is
 // found again (PYTHONUSERBASE), and programs need a home that they can write to.
 const (

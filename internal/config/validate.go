@@ -33,6 +33,7 @@ func (c *Config) check() fault.Fields {
 	c.checkTLS(&f)
 	c.Database.check(&f)
 	c.Engine.check(&f)
+	c.checkKube(&f)
 	c.Devices.check(&f)
 	checkPartitions(c.Partitions, &f)
 	checkQoS(c.QoS, c.MaxGrace, &f)
@@ -249,7 +250,7 @@ func hasPassword(u *url.URL) bool {
 }
 
 func (e Engine) check(f *fault.Fields) {
-	oneOf(f, "engine.kind", e.Kind, EngineCRI, EngineSim)
+	oneOf(f, "engine.kind", e.Kind, EngineCRI, EngineKube, EngineSim)
 	if p, ok := strings.CutPrefix(e.Endpoint, "unix://"); e.Endpoint != "" && (!ok || !filepath.IsAbs(p)) {
 		f.Add("engine.endpoint", "%q must be unix:// and an absolute path, such as unix:///run/containerd/containerd.sock", e.Endpoint)
 	}
@@ -274,6 +275,7 @@ func (e Engine) check(f *fault.Fields) {
 		}
 	}
 	e.checkPulls(f)
+	atMost(f, "engine.patience", e.Patience, 7*day)
 	between(f, "engine.pids", e.Pids, 16, 4_194_304)
 	between(f, "engine.log_files", e.LogFiles, 0, 1000)
 	if e.LogMaxSize < mib {

@@ -42,13 +42,14 @@ type Engine interface {
 	// Start makes sure that the attempt's sandbox and primary container exist and
 	// run. It is idempotent by AttemptID: calling it again after a crash, a
 	// time-out or a success changes nothing. It never restarts an exited
-	// container. A *StartError says that this attempt can never start.
+	// container. A *StartError says that this attempt can never start; an engine that finds
+	// that out later lists it as ended with a Failure.
 	Start(ctx context.Context, a Allocation) error
 	// StartStep makes sure that a further step of a started attempt runs, beside its
 	// primary and in the same sandbox. Like Start it is idempotent, by the step's id,
 	// and never restarts one that has exited. A *StartError says that the step can
 	// never start, also since the primary has ended; a *NotFoundError that the
-	// attempt isn't there.
+	// attempt isn't there. Before the primary runs it may be unavailable.
 	StartStep(ctx context.Context, a Allocation, s Step) error
 	// Signal delivers sig (for example "TERM", "USR1") to the step's process. A step
 	// that is unknown or has ended is no error.
@@ -56,7 +57,8 @@ type Engine interface {
 	// StopStep kills what is left of one step at once (SIGKILL). Its status remains
 	// listed until Remove. Idempotent.
 	StopStep(ctx context.Context, step StepID) error
-	// Stop kills whatever is left of the attempt at once (SIGKILL), all its steps.
+	// Stop kills whatever is left of the attempt at once (SIGKILL, a SIGTERM may come just
+	// before), all its steps.
 	// Their status remains listed until Remove. Idempotent.
 	Stop(ctx context.Context, attempt AttemptID) error
 	// Remove deletes what is left of an ended attempt: containers, sandbox,
@@ -96,7 +98,8 @@ type Engine interface {
 	// Dial connects to a TCP port of the step, at its own loopback address: what listens
 	// there alone is reached, and never what another listens on, the node itself included.
 	// A *NotFoundError says that the step isn't there or has ended, a *DialError that
-	// nothing of its answers on that port.
+	// nothing of its answers on that port; an engine that learns that only later says it by
+	// the error of the connection's first Read.
 	Dial(ctx context.Context, step StepID, port uint16) (net.Conn, error)
 	// Listen listens on a TCP port of the step, at its own loopback address; on any free
 	// one for 0. It goes on until it is closed, whatever becomes of the step. The error is a
@@ -240,11 +243,16 @@ type Allocation struct {
 	// Identity labels, put on every object so that it can be adopted later.
 	Instance, Account, SpecDigest string
 
+	// Queue is whose part of the cluster it is, where there is a batch scheduler with queues.
+	Queue QueueName
+
 	Name      string // job name, for host name and labels
 	Container        // the primary's
 
 	User User
 	Pod  Pod
+	// Gang is set for one of several attempts that run together, each on a node of its own.
+	Gang *Gang
 	// Userns is the user namespace that all containers of the attempt are in; nil:
 	// they run as exactly the user.
 	Userns *Userns
@@ -257,6 +265,18 @@ type Allocation struct {
 	// only as far as the device itself does.
 	Part int64
 }
+
+// Gang is what an attempt is one of: all of them are to start, or none. A cluster that has
+// ways of its own to see to that uses them. Each finds each by Host.
+type Gang struct {
+	Name string // of all together; a DNS label
+	Rank int    // 0…Size-1
+	Size int
+}
+
+// Host is the name that a rank of the gang has for the others, where the engine has a network
+// between its nodes.
+func (g Gang) Host(rank int) string { return "rank-" + strconv.Itoa(rank) + "." + g.Name }
 
 // Primary is the attempt's first step, which has all that the attempt has.
 func (a Allocation) Primary() Step {
@@ -415,7 +435,32 @@ type Status struct {
 	// Failure is set when the step ended without its program having run: the
 	// command doesn't exist, the mount failed… Safe to show to the user.
 	Failure string
+	// Taken is why the step ended by somebody else's doing than Croft's or its program's
+	// own: its node was drained, its place given to another. Safe to show.
+	Taken string
+	// Waits is what keeps a created step from beginning, as long as that is so.
+	Waits Wait
+	// Given are the devices that the runtime has chosen for the attempt, by its own names
+	// and with commas between; empty where it gives exactly what it is told to.
+	Given string
 }
+
+// Wait is why a step that was created doesn't begin. Message is safe to show.
+type Wait struct {
+	For     WaitFor // empty: it only takes its time
+	Message string
+}
+
+// WaitFor is what a step waits for.
+type WaitFor string
+
+// What a step may wait for.
+const (
+	WaitForPlace   WaitFor = "place"   // its node doesn't take it
+	WaitForImage   WaitFor = "image"   // its node can't get its image
+	WaitForQueue   WaitFor = "queue"   // a queue beneath hasn't let it in
+	WaitForCluster WaitFor = "cluster" // what runs it takes nothing like it for now
+)
 
 // Stream of a log line.
 type Stream string

@@ -43,6 +43,12 @@ type StartError struct{ Message string }
 
 func (e *StartError) Error() string { return e.Message }
 
+// WaitError means that an attempt isn't taken now, by what others decide: starting it again
+// later may help.
+type WaitError struct{ Wait Wait }
+
+func (e *WaitError) Error() string { return e.Wait.Message }
+
 // NotFoundError means that the engine has nothing of that attempt.
 type NotFoundError struct{ Attempt AttemptID }
 
@@ -95,6 +101,9 @@ const NothingListens = "nothing listens there"
 type NoTerminalsError struct{ Step StepID }
 
 func (e *NoTerminalsError) Error() string { return "no terminals: " + e.Step.String() }
+
+// ErrNoQueues says that the engine hands nothing to a batch scheduler.
+var ErrNoQueues = errors.New("the engine has no queues")
 
 // NoVolumeError means that the user has no volume of that name.
 type NoVolumeError struct{ Name string }

@@ -131,7 +131,7 @@ func TestSetCookie(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, "", tt.domain)
-			set := strings.ReplaceAll(tt.set, "%s", h.server.cookieName())
+			set := strings.ReplaceAll(tt.set, "%s", h.server.cookie)
 			h.app(8888, func(w http.ResponseWriter, r *http.Request) { w.Header()["Set-Cookie"] = []string{set} })
 			got := h.known("ada", lab(h)).get(h.site.AppURL(lab(h), "/"))
 			if c := got.Header.Get("Set-Cookie"); c != tt.want || got.StatusCode != 200 {
@@ -767,7 +767,7 @@ func FuzzOwnCookie(f *testing.F) {
 		for i, part := range strings.Split(out, ";") {
 			key, _, _ := strings.Cut(part, "=")
 			key = strings.ToLower(strings.TrimSpace(key))
-			if i > 0 && key == "domain" || i == 0 && key == s.cookieName() {
+			if i > 0 && key == "domain" || i == 0 && key == s.cookie {
 				t.Errorf("%q becomes %q", line, out)
 			}
 		}

@@ -9,48 +9,100 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// hopByHop are the headers that are about one connection (RFC 9110, 7.6.1), with those that
-// programs still send.
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+// hopByHop reports whether a header is about one connection (RFC 9110, 7.6.1), or is one that
+// programs still send for that.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
 }
 
-// endToEnd returns the headers that are handed on: neither those about the connection nor
-// those that Connection names. Their values are the same ones.
-func endToEnd(h http.Header) http.Header {
-	out := make(http.Header, len(h)+8)
-	for name, values := range h {
-		if !slices.Contains(hopByHop, name) {
-			out[name] = values
-		}
-	}
+// named are the headers that Connection names, which are about the connection as well.
+func named(h http.Header) (out []string) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
-			delete(out, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)))
+			if name = textproto.TrimString(name); !strings.EqualFold(name, "keep-alive") {
+				out = append(out, textproto.CanonicalMIMEHeaderKey(name))
+			}
 		}
 	}
 	return out
 }
 
-// carry hands a request without a body on, and the answer back. It does what
-// httputil.ReverseProxy does, which copies a request three times: as much work as the rest of
-// the way.
-func (s *Server) carry(w http.ResponseWriter, r *http.Request, v *visit) {
-	out := &http.Request{Method: r.Method, URL: v.url(r.URL), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Host: r.Host, Header: endToEnd(r.Header)}
-	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = []string{""} // or it would be Go's
+// endToEnd takes off an answer's headers what is about its connection.
+func endToEnd(h http.Header) {
+	for _, name := range named(h) {
+		delete(h, name)
 	}
-	if strings.Contains(strings.ToLower(r.Header.Get("Te")), "trailers") {
-		out.Header["Te"] = []string{"trailers"} // which this hop knows, too
+	for name := range h {
+		if hopByHop(name) {
+			delete(h, name)
+		}
 	}
-	s.requestHeaders(r, out.Header, v)
-	resp, err := s.upstream.Ask(r.Context(), out, func(code int, h http.Header) error {
+}
+
+// head writes the request without a body that an application gets, as httputil.ReverseProxy
+// and http.Request.Write do together, which copy a request four times. false: there is
+// something in it that they are to look at.
+func (s *Server) head(b []byte, r *http.Request, v *visit) ([]byte, bool) {
+	at := v.url(r.URL).RequestURI()
+	if !visible(at) || !visible(r.Host) {
+		return b, false
+	}
+	b = append(append(append(b, r.Method...), ' '), at...)
+	b = append(append(append(b, " HTTP/1.1\r\nHost: "...), r.Host...), "\r\n"...)
+	good := true
+	set := func(name, value string) {
+		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+		good = good && httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value)
+	}
+	about := named(r.Header)
+	for name, values := range r.Header {
+		switch {
+		case hopByHop(name), name == "Host", name == "Content-Length", slices.Contains(about, name), withheld(name, v):
+		case name == "Cookie":
+			if kept := s.withoutCookie(values); kept != "" {
+				set(name, kept)
+			}
+		default:
+			for _, value := range values {
+				set(name, value)
+			}
+		}
+	}
+	if te := r.Header.Get("Te"); te != "" && strings.Contains(strings.ToLower(te), "trailers") {
+		set("Te", "trailers") // which this hop knows, too
+	}
+	s.tell(r, v, set)
+	return append(b, "\r\n"...), good
+}
+
+// visible reports whether there are letters, digits and signs in it, and nothing else: so
+// that it ends where it seems to.
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// carry hands a request without a body on, which head has written, and the answer back.
+func (s *Server) carry(w http.ResponseWriter, r *http.Request, v *visit, head []byte) {
+	resp, err := s.upstream.Ask(r.Context(), target(v), r.Method, head, func(code int, h http.Header) error {
 		informational(h)
 		maps.Copy(w.Header(), h)
 		w.WriteHeader(code)
-		clear(w.Header())
+		for name := range h { // what the server itself says stays for the answer
+			delete(w.Header(), name)
+		}
 		return nil
 	})
 	if err != nil {
@@ -58,9 +110,10 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, v *visit) {
 		return
 	}
 	defer resp.Body.Close()
+	endToEnd(resp.Header)
+	s.answerHeaders(resp.Header, r.Host, v)
 	h := w.Header()
-	maps.Copy(h, endToEnd(resp.Header))
-	s.answerHeaders(h, r.Host, v)
+	maps.Copy(h, resp.Header)
 	for name := range resp.Trailer {
 		h.Add("Trailer", name)
 	}

@@ -172,3 +172,33 @@ func TestKeptConnections(t *testing.T) {
 	h.system(command.JobObserved{Job: h.job, N: 1, Exited: true, Finished: h.now.Load()})
 	<-closed
 }
+
+// TestEarlyKeepsOwn has an application say something before its answer: what the server has
+// said of itself is in the answer all the same.
+func TestEarlyKeepsOwn(t *testing.T) {
+	h := newHarness(t, "", address.DomainAuto)
+	h.app(8888, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+	})
+	gateway := h.web.Config.Handler
+	h.web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=1")
+		gateway.ServeHTTP(w, r)
+	})
+	b := h.known("ada", lab(h))
+	for _, r := range []*http.Request{
+		b.request("GET", h.site.AppURL(lab(h), "/"), nil),
+		b.request("POST", h.site.AppURL(lab(h), "/"), strings.NewReader("a body")),
+	} {
+		got, err := b.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		if own := got.Header["Strict-Transport-Security"]; got.StatusCode != http.StatusOK || len(own) != 1 || got.Header.Get("Link") != "" {
+			t.Errorf("%s: %s %v", r.Method, got.Status, got.Header)
+		}
+	}
+}

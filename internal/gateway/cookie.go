@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/address"
 	"croft.dev/croft/internal/id"
 )
 
@@ -21,14 +23,14 @@ type badge struct {
 	ends  int64    // ns
 }
 
-// cookieName is that of Croft's cookies. Over HTTPS it has the prefix with which browsers
+// cookieName is that of Croft's cookies at a site. Over HTTPS it has the prefix with which browsers
 // keep a cookie to its very host (RFC 6265bis, 4.1.3.2); else the port, which cookies don't
 // know otherwise.
-func (s *Server) cookieName() string {
-	if s.Site.Secure() {
+func cookieName(site address.Site) string {
+	if site.Secure() {
 		return "__Host-croft"
 	}
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.Site.Origin(), "http://"+s.Site.Hostname()), ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(site.Origin(), "http://"+site.Hostname()), ":")
 	return "croft" + port
 }
 
@@ -45,7 +47,7 @@ func (s *Server) dropCookie(w http.ResponseWriter) { s.put(w, "", -1) }
 
 func (s *Server) put(w http.ResponseWriter, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: s.Site.Secure(), SameSite: http.SameSiteLaxMode,
+		Name: s.cookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: s.Site.Secure(), SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -71,12 +73,8 @@ func parseBadge(text string) (badge, bool) {
 // none counts: one was put there by somebody else.
 func (s *Server) badgeOf(r *http.Request, host string) (badge, bool) {
 	var out badge
-	for _, c := range r.CookiesNamed(s.cookieName()) {
-		text, err := s.Key.Open(c.Value, cookieOf(host))
-		if err != nil {
-			continue
-		}
-		b, ok := parseBadge(text)
+	for _, c := range r.CookiesNamed(s.cookie) {
+		b, ok := s.unseal(c.Value, host)
 		if !ok || s.Now() >= b.ends {
 			continue
 		}
@@ -86,6 +84,52 @@ func (s *Server) badgeOf(r *http.Request, host string) (badge, bool) {
 		out = b
 	}
 	return out, out != badge{}
+}
+
+// unseal reads a cookie that was set at a host.
+func (s *Server) unseal(value, host string) (badge, bool) {
+	if b, ok := s.opened.get(value, host); ok {
+		return b, true
+	}
+	text, err := s.Key.Open(value, cookieOf(host))
+	if err != nil {
+		return badge{}, false
+	}
+	b, ok := parseBadge(text)
+	if ok {
+		s.opened.put(value, host, b)
+	}
+	return b, ok
+}
+
+// opened remembers what cookies say that are good, since opening one takes a while. That never
+// changes; whether it counts is asked at every request all the same.
+type opened struct {
+	mu sync.RWMutex
+	by map[sealed]badge
+}
+
+type sealed struct{ value, host string }
+
+// maxOpened is how many are remembered.
+const maxOpened = 4096
+
+func newOpened() *opened { return &opened{by: map[sealed]badge{}} }
+
+func (o *opened) get(value, host string) (badge, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	b, ok := o.by[sealed{value, host}]
+	return b, ok
+}
+
+func (o *opened) put(value, host string, b badge) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.by) >= maxOpened {
+		clear(o.by) // they are opened once more
+	}
+	o.by[sealed{strings.Clone(value), strings.Clone(host)}] = b // not the request's headers with it
 }
 
 // caller is who a request is from, at a host: nobody, if it shows nothing that is good.

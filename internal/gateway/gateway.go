@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync"
 	"time"
 
 	"croft.dev/croft/internal/access"
@@ -92,11 +93,14 @@ type Deps struct {
 // Server leads to applications. Make it with New.
 type Server struct {
 	Deps
+	cookie   string // the name of its cookies
 	live     *live
 	entries  *entries
+	opened   *opened
 	upstream *upstream.Transport
 	proxy    *httputil.ReverseProxy
 	buffers  buffers
+	heads    sync.Pool // *[]byte: requests as they are written
 	pages    *http.ServeMux
 }
 
@@ -114,7 +118,7 @@ func New(d Deps) (*Server, error) {
 	if d.StopsAt == nil {
 		d.StopsAt = func(id.Attempt) int64 { return 0 }
 	}
-	s := &Server{Deps: d, live: newLive(d.Limits), entries: newEntries()}
+	s := &Server{Deps: d, cookie: cookieName(d.Site), live: newLive(d.Limits), entries: newEntries(), opened: newOpened()}
 	s.newProxy()
 	s.pages = http.NewServeMux()
 	s.pages.HandleFunc("GET /{$}", s.home)

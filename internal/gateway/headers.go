@@ -22,6 +22,9 @@ var identity = []string{
 
 // spoofs reports whether a header says what only the gateway says.
 func spoofs(name string) bool {
+	if name == "" || !strings.ContainsRune("cfrx", rune(name[0]|0x20)) {
+		return false // as all begin that are meant here
+	}
 	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	return strings.HasPrefix(name, "croft-") || strings.HasPrefix(name, "x-forwarded-") || slices.Contains(identity, name)
 }
@@ -35,28 +38,41 @@ func overrides(name string) bool {
 	return false
 }
 
+// withheld reports whether a header isn't handed on to an application.
+func withheld(name string, v *visit) bool {
+	return spoofs(name) || v.action == access.AppView && overrides(name) || v.bearer && name == "Authorization"
+}
+
+// tell says by headers to an application who comes and how.
+func (s *Server) tell(in *http.Request, v *visit, set func(name, value string)) {
+	set("X-Forwarded-For", s.Logins.From(in))
+	set("X-Forwarded-Host", in.Host)
+	set("X-Forwarded-Proto", s.scheme())
+	if v.base != "" {
+		set("X-Forwarded-Prefix", v.base)
+	}
+	if v.p.User != 0 {
+		set("X-Forwarded-User", v.p.Name)
+		set("Croft-User", v.p.Name)
+	}
+	set("Croft-Access", accessWord(v))
+}
+
 // requestHeaders makes the headers that an application gets out of those that came.
 func (s *Server) requestHeaders(in *http.Request, h http.Header, v *visit) {
 	for name := range h {
-		if spoofs(name) || v.action == access.AppView && overrides(name) {
+		if withheld(name, v) {
 			delete(h, name)
 		}
 	}
-	s.withoutCookie(h)
-	if v.bearer {
-		h.Del("Authorization")
+	if lines := h["Cookie"]; len(lines) > 0 {
+		if kept := s.withoutCookie(lines); kept != "" {
+			h["Cookie"] = []string{kept}
+		} else {
+			delete(h, "Cookie")
+		}
 	}
-	h.Set("X-Forwarded-For", s.Logins.From(in))
-	h.Set("X-Forwarded-Host", in.Host)
-	h.Set("X-Forwarded-Proto", s.scheme())
-	if v.base != "" {
-		h.Set("X-Forwarded-Prefix", v.base)
-	}
-	if v.p.User != 0 {
-		h.Set("X-Forwarded-User", v.p.Name)
-		h.Set("Croft-User", v.p.Name)
-	}
-	h.Set("Croft-Access", accessWord(v))
+	s.tell(in, v, h.Set)
 }
 
 // accessWord says how far whoever comes was let in.
@@ -70,14 +86,10 @@ func accessWord(v *visit) string {
 	return "full"
 }
 
-// withoutCookie takes Croft's own cookies out of a request's, and leaves the others as they
-// are written.
-func (s *Server) withoutCookie(h http.Header) {
-	lines := h["Cookie"]
-	if len(lines) == 0 {
-		return
-	}
-	own := s.cookieName()
+// withoutCookie is what is left of a request's cookies without Croft's own; the others are
+// left as they are written.
+func (s *Server) withoutCookie(lines []string) string {
+	own := s.cookie
 	var kept []string
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ";") {
@@ -87,11 +99,7 @@ func (s *Server) withoutCookie(h http.Header) {
 			}
 		}
 	}
-	if len(kept) == 0 {
-		delete(h, "Cookie")
-		return
-	}
-	h["Cookie"] = []string{strings.Join(kept, "; ")}
+	return strings.Join(kept, "; ")
 }
 
 // stopsHeader says when a job is stopped if it stays idle, once its user was told so: to what
@@ -147,7 +155,7 @@ func (s *Server) answerHeaders(h http.Header, host string, v *visit) {
 func (s *Server) ownCookie(line, base string) (string, bool) {
 	attrs := strings.Split(line, ";")
 	name, _, ok := strings.Cut(attrs[0], "=")
-	if name = strings.TrimSpace(name); !ok || name == "" || name == s.cookieName() || strings.EqualFold(name, "__Host-croft") {
+	if name = strings.TrimSpace(name); !ok || name == "" || name == s.cookie || strings.EqualFold(name, "__Host-croft") {
 		return "", false
 	}
 	out, path := []string{strings.TrimSpace(attrs[0])}, ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -40,6 +41,7 @@ func visitOf(ctx context.Context) *visit {
 // each for one port of one attempt, which is the host of its URL.
 func (s *Server) newProxy() {
 	s.upstream = upstream.New(upstream.Config{Dial: s.dial, Header: maxAnswerHeader, Patience: s.Limits.Header, Idle: 128, IdleFor: 90 * time.Second})
+	s.heads.New = func() any { return new([]byte) }
 	s.proxy = &httputil.ReverseProxy{
 		Transport:      informed{s.upstream},
 		Rewrite:        s.rewrite,
@@ -91,11 +93,35 @@ func (s *Server) dial(ctx context.Context, to string) (net.Conn, error) {
 // forward hands a request on, and the answer back.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *visit) {
 	if !upgrades(r) && upstream.Bare(r) {
-		s.carry(w, r, v)
-		return
+		b := s.heads.Get().(*[]byte)
+		defer s.heads.Put(b)
+		head, good := s.head((*b)[:0], r, v)
+		*b = head
+		if good {
+			s.carry(w, r, v, head)
+			return
+		}
 	}
-	s.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	s.proxy.ServeHTTP(keeper{w, w.Header().Clone()}, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
+
+// keeper keeps what the server itself says for the answer: httputil.ReverseProxy takes all
+// headers away with what an application says before it.
+type keeper struct {
+	http.ResponseWriter
+	own http.Header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (k keeper) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		maps.Copy(k.Header(), k.own)
+	}
+	k.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (k keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
 // rewrite makes the request that the application gets.
 func (s *Server) rewrite(p *httputil.ProxyRequest) {

@@ -211,12 +211,13 @@ func attempts() map[string]attempt {
 			h.system(command.AccountPut{Create: true, Name: fmt.Sprint("empty", n)})
 			return fmt.Sprint("/v1/accounts/empty", n), nil
 		}, admin},
-		"statement":  {fixed("/v1/accounts/nlp/statement", nil), sees},
-		"fairShare":  {fixed("/v1/fairshare?of=nlp", nil), sees},
-		"listUsers":  {fixed("/v1/users", nil), all},
-		"createUser": {func(_ *harness, n int) (string, any) { return "/v1/users", v1.User{Name: fmt.Sprint("u", n)} }, admin},
-		"getUser":    {fixed("/v1/users/ada", nil), []string{"ada", "otto", "olga", "root"}},
-		"setUser":    {fixed("/v1/users/zoe2", v1.UserPatch{}), admin},
+		"statement":        {fixed("/v1/statements/accounts/nlp?by=device", nil), sees},
+		"machineStatement": {fixed("/v1/statements/machine?of=gpu1", nil), []string{"otto", "olga", "root"}},
+		"fairShare":        {fixed("/v1/fairshare?of=nlp", nil), sees},
+		"listUsers":        {fixed("/v1/users", nil), all},
+		"createUser":       {func(_ *harness, n int) (string, any) { return "/v1/users", v1.User{Name: fmt.Sprint("u", n)} }, admin},
+		"getUser":          {fixed("/v1/users/ada", nil), []string{"ada", "otto", "olga", "root"}},
+		"setUser":          {fixed("/v1/users/zoe2", v1.UserPatch{}), admin},
 		"retireUser": {func(h *harness, n int) (string, any) {
 			h.system(command.UserPut{Create: true, Name: fmt.Sprint("gone", n)})
 			return fmt.Sprintf("/v1/users/gone%d/retire", n), v1.RetireRequest{}
@@ -244,12 +245,19 @@ func attempts() map[string]attempt {
 			row := h.system(command.SharePut{Account: "vision", Partition: "main", Resource: limits.GPU, Guaranteed: 1000}).Result.(share.Share)
 			return "/v1/shares/" + strconv.Itoa(int(row.ID)), nil
 		}, runs},
+		"listPeriods": {fixed("/v1/periods", nil), []string{"otto", "olga", "root"}},
+		"getPeriod":   {fixed("/v1/periods/2026-10", nil), []string{"otto", "olga", "root"}},
+		// Nobody can close a day that another closed: each has one of his own, of the past.
+		"closePeriod": {func(_ *harness, n int) (string, any) {
+			return "/v1/periods/" + time.Date(2020, 1, 1+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) + "/close", nil
+		}, runs},
 		"verifyLedger":  {fixed("/v1/ledger/verify", nil), []string{"otto", "olga", "root"}},
 		"listTransfers": {ofJob("/v1/ledger/transfers?job=%s", nil), readers},
 
 		"status":          {fixed("/v1/status", nil), all},
 		"listNodes":       {fixed("/v1/nodes", nil), all},
 		"labelNode":       {fixed("/v1/nodes/gpu1/labels", v1.NodeLabels{Set: map[string]string{"nvlink": ""}}), runs},
+		"planQueues":      {fixed("/v1/queues/plan", nil), runs},
 		"drainNode":       {fixed("/v1/nodes/gpu1/drain", v1.DrainRequest{Reason: "fan"}), runs},
 		"resumeNode":      {fixed("/v1/nodes/gpu1/resume", nil), runs},
 		"listMaintenance": {fixed("/v1/maintenance", nil), all},

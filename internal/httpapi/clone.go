@@ -90,7 +90,7 @@ func valueOf(name, value string) (any, error) {
 			return nil, fmt.Errorf("must be true or false")
 		}
 		return b, nil
-	case "priority", "max_requeues":
+	case "priority", "max_requeues", "nodes":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("must be a whole number")

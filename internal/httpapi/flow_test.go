@@ -79,7 +79,7 @@ func TestLifeOfAJob(t *testing.T) {
 	h.golden("ended", 200, request{method: "GET", path: "/v1/jobs/1", user: "ada"})
 	h.golden("jobs", 200, request{method: "GET", path: "/v1/jobs", user: "ada"})
 	h.golden("account", 200, request{method: "GET", path: "/v1/accounts/nlp", user: "ada"})
-	h.golden("statement", 200, request{method: "GET", path: "/v1/accounts/nlp/statement?period=2026-11", user: "otto"})
+	h.golden("statement", 200, request{method: "GET", path: "/v1/statements/accounts/nlp?period=2026-11&by=device", user: "otto"})
 	h.golden("transfers", 200, request{method: "GET", path: "/v1/ledger/transfers?job=1", user: "ada"})
 	h.golden("events", 200, request{method: "GET", path: "/v1/events?job=1", user: "ada"})
 	h.golden("verification", 200, request{method: "GET", path: "/v1/ledger/verify", user: "otto"})

@@ -156,7 +156,7 @@ func probes() map[string]probe {
 		"postings of J": {"GET", "/v1/ledger/transfers?job=NAME", nil},
 		"refusal R":     {"GET", "/v1/jobs/NAME", nil}, "why R": {"GET", "/v1/jobs/NAME/why", nil}, "clone R": {"POST", "/v1/jobs/NAME/clone", fixedBody(v1.CloneRequest{})},
 		"log of R":  {"GET", "/v1/jobs/NAME/logs", nil},
-		"account A": {"GET", "/v1/accounts/NAME", nil}, "statement A": {"GET", "/v1/accounts/NAME/statement", nil},
+		"account A": {"GET", "/v1/accounts/NAME", nil}, "statement A": {"GET", "/v1/statements/accounts/NAME?by=job", nil},
 		"set A": {"PATCH", "/v1/accounts/NAME", after}, "below A": {"POST", "/v1/accounts", func(name string) any { return v1.Account{Name: "below", Parent: name} }},
 		"member of A": {"PUT", "/v1/accounts/NAME/members/zoe", fixedBody(v1.MemberRequest{Role: "member"})}, "out of A": {"DELETE", "/v1/accounts/NAME/members/zoe", nil},
 		"import into A": {"POST", "/v1/accounts/NAME/import", fixedBody(v1.ImportRequest{CSV: "name\nzoe\n"})},
@@ -244,7 +244,7 @@ func TestHiddenIsAbsent(t *testing.T) {
 // public are the operations on things by name that everybody may know of.
 func public() []string {
 	return []string{
-		"drainNode", "resumeNode", "labelNode", "cancelMaintenance", "removeLimit", "removeShare",
+		"drainNode", "resumeNode", "labelNode", "cancelMaintenance", "removeLimit", "removeShare", "getPeriod", "closePeriod",
 		"getPartition", "setPartition", "removePartition", "getQoS", "setQoS", "removeQoS",
 	}
 }

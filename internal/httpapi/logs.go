@@ -150,7 +150,11 @@ func (s *logStream) await(ctx context.Context, n int32) (j *workload.Job, there 
 }
 
 func (s *logStream) one(ctx context.Context, j *workload.Job, n int32) error {
-	err := s.Engine.Logs(ctx, s.engineStep(j.ID, n, workload.PrimaryStep), s.req.LogOptions, s.out)
+	step, err := s.primary(j, n)
+	if err != nil {
+		return err
+	}
+	err = s.Engine.Logs(ctx, step, s.req.LogOptions, s.out)
 	if err == nil {
 		err = s.out.Flush()
 	}
@@ -171,15 +175,8 @@ func (s *logStream) one(ctx context.Context, j *workload.Job, n int32) error {
 
 // ran reports whether the primary of attempt n ever began.
 func ran(j *workload.Job, n int32) bool {
-	if n == j.Attempt.N {
-		return j.Attempt.Started != 0
-	}
-	for _, a := range j.Past {
-		if a.N == n {
-			return a.Started != 0
-		}
-	}
-	return false
+	a, ok := j.AttemptOf(n)
+	return ok && a.Started != 0
 }
 
 // pieceSize is how much of a log is kept back for more to come, in bytes.

@@ -17,7 +17,7 @@ import (
 )
 
 func (c *call) grants() (v1.Page[v1.Grant], error) {
-	return page(c.Reader.Grants(c.p, c.r.URL.Query().Get("account")))
+	return page(c.Reader.Grants(c.r.Context(), c.p, c.r.URL.Query().Get("account")))
 }
 
 func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
@@ -34,8 +34,8 @@ func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
 	if err != nil {
 		return v1.Grant{}, err
 	}
-	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" {
-		bad.Add("id", "id, state, available, deposits and spent aren't set here")
+	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" || in.Used != 0 || in.Warning != "" || in.Lasts != nil {
+		bad.Add("id", "id, state, available, deposits, spent, used, warning and lasts aren't set here")
 	}
 	if err := bad.Err(); err != nil {
 		return v1.Grant{}, err

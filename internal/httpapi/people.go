@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/tenancy"
 )
 
@@ -119,7 +120,13 @@ func (c *call) removeMember() error {
 }
 
 func (c *call) statement() (v1.Statement, error) {
-	return c.Reader.Statement(c.r.Context(), c.p, c.path("name"), c.r.URL.Query().Get("period"))
+	q := c.r.URL.Query()
+	return c.Reader.Statement(c.r.Context(), c.p, query.StatementQuery{Account: c.path("name"), Period: q.Get("period"), By: q.Get("by")})
+}
+
+func (c *call) machineStatement() (v1.MachineStatement, error) {
+	q := c.r.URL.Query()
+	return c.Reader.MachineStatement(c.r.Context(), c.p, q.Get("of"), q.Get("period"))
 }
 
 func (c *call) users() (v1.Page[v1.User], error) { return page(c.Reader.Users(c.p), nil) }

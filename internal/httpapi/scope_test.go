@@ -24,19 +24,19 @@ func scopes() map[string][]string {
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage",
-			"listGrants", "listLimits", "listShares", "verifyLedger", "listTransfers", "fairShare", "getReservation",
+			"listGrants", "listLimits", "listShares", "verifyLedger", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"quote", "submitJob", "listJobs", "listImages", "listEvents", "streamEvents"},
 		"manage": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
 			"listGrants", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob", "unshareJob",
-			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "drainNode", "resumeNode", "labelNode",
+			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "planQueues", "drainNode", "resumeNode", "labelNode",
 			"setFolder", "removeFolder", "limitStorage",
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
 		},
 		"admin": {
 			"listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listGrants", "listLimits", "listShares", "fairShare", "getReservation",
-			"createAccount", "giveGrant", "setPrice", "createUser", "setUser", "retireUser", "moveAccount", "removeAccount",
+			"createAccount", "giveGrant", "closePeriod", "setPrice", "createUser", "setUser", "retireUser", "moveAccount", "removeAccount",
 		},
 	} {
 		for _, op := range ops {

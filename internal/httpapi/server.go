@@ -98,6 +98,8 @@ type Deps struct {
 	Apps Apps
 	// Storage says what is in folders, and bounds it.
 	Storage Storage
+	// Queues are those of a cluster's batch scheduler; nil: there is none.
+	Queues Queues
 	// Templates of workspaces, the site's own.
 	Templates []v1.Template
 	// Registries checks and seals logins to registries of images; nil: there are none.

@@ -151,6 +151,18 @@ func (c *call) stepParam() (int32, error) {
 	return n, nil
 }
 
+// primary names, as the engine does, the primary of an attempt on the machine whose rank the
+// request names; on the first, if it names none.
+func (c *call) primary(j *workload.Job, attempt int32) (engine.StepID, error) {
+	a, ok := j.AttemptOf(attempt)
+	n, err := number(c.r.URL.Query().Get("rank"), "rank")
+	if err != nil || ok && n > int64(len(a.Others)) {
+		return engine.StepID{}, fault.Invalid("rank", "must be that of one of the job's machines, from 0 to %d", len(a.Others))
+	}
+	ranks := id.Attempt{Job: j.ID, N: attempt}.Ranks(c.Sequencer.World().Site.Instance, len(a.Others))
+	return engine.AttemptID(ranks[min(n, int64(len(ranks)-1))]).Primary(), nil
+}
+
 // engineStep names a step as the engine does.
 func (c *call) engineStep(job id.Job, attempt, n int32) engine.StepID {
 	name := id.Attempt{Job: job, N: attempt}.Engine(c.Sequencer.World().Site.Instance)
@@ -213,8 +225,11 @@ func (c *call) followStep(ctx context.Context, req logRequest, j *workload.Job, 
 // stepToEnter is the step that is entered.
 func (c *call) stepToEnter(j *workload.Job) (engine.StepID, error) {
 	n, err := c.stepParam()
-	if err != nil || n == workload.PrimaryStep {
-		return c.engineStep(j.ID, j.Attempt.N, n), err
+	if err != nil {
+		return engine.StepID{}, err
+	}
+	if n == workload.PrimaryStep {
+		return c.primary(j, j.Attempt.N)
 	}
 	_, s, err := c.Reader.FindStep(c.r.Context(), c.p, c.path("id"), n, access.JobEnter)
 	if err != nil {

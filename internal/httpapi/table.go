@@ -16,7 +16,7 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), peopleOperations(), moneyOperations(), machineOperations(), reservationOperations(), catalogOperations())
+	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), queueOperations(), peopleOperations(), moneyOperations(), machineOperations(), reservationOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {
@@ -46,9 +46,9 @@ func jobOperations() []operation {
 		tell("cloneJob", "POST /v1/jobs/{id}/clone", "Submit a job or a refused request again, with changes", access.JobSubmit, created, (*call).clone),
 		stream("jobLogs", "GET /v1/jobs/{id}/logs", "A job's output, as frames", access.JobSee, logType, (*call).logs,
 			param{"follow", "true: go on until the job has ended"}, param{"tail", "only so many last lines"},
-			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}, param{"step", "a further step's, by its number"}),
+			param{"since", "only from this time on, RFC 3339"}, param{"attempt", "only of this attempt"}, param{"step", "a further step's, by its number"}, rankParam()),
 		stream("execJob", "GET /v1/jobs/{id}/exec", "Run a command in a running job (WebSocket)", access.JobEnter, "", (*call).exec,
-			param{"step", "in a further step, by its number"}, param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
+			param{"step", "in a further step, by its number"}, rankParam(), param{"arg", "a word of the command; repeat it"}, param{"tty", "true: with a terminal"}, param{"cols", "its width"}, param{"rows", "its height"}),
 		stream("attachJob", "GET /v1/jobs/{id}/attach", "Join the streams of what a job runs (WebSocket, as exec)", access.JobEnter, "", (*call).attach,
 			param{"step", "of a further step, by its number"}, param{"stdin", "true: and give it its input"}, param{"cols", "of the terminal"}, param{"rows", "of the terminal"}),
 		ask("listEvents", "GET /v1/events", "What happened, the oldest first", access.JobSee, (*call).events,
@@ -82,8 +82,10 @@ func peopleOperations() []operation {
 		tell("setMember", "PUT /v1/accounts/{name}/members/{user}", "Give a user a role in an account", access.AccountRun, ok, (*call).setMember),
 		drop("removeMember", "DELETE /v1/accounts/{name}/members/{user}", "Take a user out of an account", access.AccountRun, (*call).removeMember),
 		tell("importMembers", "POST /v1/accounts/{name}/import", "Make the members of an account those of a table, all or nothing", access.AccountRun, ok, (*call).importMembers),
-		ask("statement", "GET /v1/accounts/{name}/statement", "Where an account's money went", access.AccountRead, (*call).statement,
-			param{"period", "a month, 2026-11 (default: this one), or days, 2026-11-01..2026-11-15; UTC"}),
+		ask("statement", "GET /v1/statements/accounts/{name}", "Where the money of an account and of those below it went", access.AccountRead, (*call).statement,
+			periodParam(), param{"by", "member, job, step, device or day: lines that go so deep, each of one grant"}),
+		ask("machineStatement", "GET /v1/statements/machine", "Where the device time of the inventory went: each device-second has one payer", access.LedgerAll, (*call).machineStatement,
+			periodParam(), param{"of", "a node or a partition; by default everything"}),
 		ask("fairShare", "GET /v1/fairshare", "The tree of shares as far as you may see it", access.NodeSee, (*call).fairShare,
 			param{"of", "only this account with what is below it, or only this user"}),
 		ask("listUsers", "GET /v1/users", "Users that you may see", access.UserSee, (*call).users),
@@ -113,6 +115,9 @@ func moneyOperations() []operation {
 			param{"account", "those of this account, above and below it"}, param{"partition", "only in this partition"}),
 		tell("setShare", "POST /v1/shares", "Set an account's share of a partition; it replaces the one before. Nothing is stopped by it", access.LimitSet, ok, (*call).setShare),
 		drop("removeShare", "DELETE /v1/shares/{id}", "Remove a share", access.LimitSet, (*call).removeShare),
+		ask("listPeriods", "GET /v1/periods", "Closed periods, and the months that aren't closed", access.LedgerAll, (*call).periods),
+		ask("getPeriod", "GET /v1/periods/{period}", "A closed period with its sums, or what keeps one from being closed", access.LedgerAll, (*call).period),
+		ask("closePeriod", "POST /v1/periods/{period}/close", "Close the books of a period for good: its statements never change any more", access.PeriodClose, (*call).closePeriod),
 		ask("verifyLedger", "GET /v1/ledger/verify", "Check the ledger against everything that was recorded", access.LedgerAll, (*call).verify),
 		pages("listTransfers", "GET /v1/ledger/transfers", "Postings, the oldest first", access.AccountRead, (*call).transfers,
 			param{"ledger", "only of this ledger account, e.g. grant:3"}, param{"job", "only of this job"}),
@@ -157,5 +162,9 @@ func catalogOperations() []operation {
 	}
 }
 
-func limitParam() param  { return param{"limit", "items per page, at most 1000; by default 100"} }
+func limitParam() param { return param{"limit", "items per page, at most 1000; by default 100"} }
+func periodParam() param {
+	return param{"period", "a month, 2026-11 (default: this one), a day, or from one to another, 2026-11-01..2026-11-15; UTC"}
+}
+func rankParam() param   { return param{"rank", "on which of a job's machines; by default 0, the first"} }
 func cursorParam() param { return param{"cursor", "next of the page before"} }

@@ -117,8 +117,12 @@ func (c *call) terminalsOf(action access.Action) (*workload.Job, engine.StepID, 
 		return nil, engine.StepID{}, j.NotRunning()
 	}
 	n, err := c.stepParam()
-	if err != nil || n == workload.PrimaryStep {
-		return j, c.engineStep(j.ID, j.Attempt.N, n), err
+	if err != nil {
+		return nil, engine.StepID{}, err
+	}
+	if n == workload.PrimaryStep {
+		step, err := c.primary(j, j.Attempt.N)
+		return j, step, err
 	}
 	s, err := c.Reader.StepOf(c.r.Context(), c.p, j, n)
 	if err != nil {

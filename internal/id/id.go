@@ -93,6 +93,26 @@ func ParseRefusal(s string) (Refusal, bool) {
 	return Refusal(n), err == nil && n > 0
 }
 
+// Ranks are the names at engines of what an attempt with so many further ranks is on each of
+// its machines; the first is Engine.
+func (a Attempt) Ranks(instance string, others int) []string {
+	out := []string{a.Engine(instance)}
+	for i := range others {
+		out = append(out, out[0]+rankMark+strconv.Itoa(i+1))
+	}
+	return out
+}
+
+const rankMark = "-r"
+
+// Names reports whether a name at an engine is the attempt's, or that of one of its ranks.
+func (a Attempt) Names(instance, name string) bool {
+	first := a.Engine(instance)
+	rank, of := strings.CutPrefix(name, first+rankMark)
+	n, err := strconv.Atoi(rank)
+	return name == first || of && err == nil && n > 0 && strconv.Itoa(n) == rank
+}
+
 // Engine is the attempt's name at an engine: instance prefix, job and number. It
 // is unique among all instances on a machine.
 func (a Attempt) Engine(instance string) string {
@@ -100,5 +120,5 @@ func (a Attempt) Engine(instance string) string {
 	if len(short) > 8 {
 		short = short[:8]
 	}
-	return fmt.Sprintf("%s-%d-%d", short, a.Job, a.N)
+	return short + "-" + strconv.FormatInt(int64(a.Job), 10) + "-" + strconv.FormatInt(int64(a.N), 10)
 }

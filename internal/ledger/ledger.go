@@ -36,6 +36,9 @@ func Deposit(j id.Job, source Account) Account {
 	return Account(fmt.Sprintf("deposit:%d:%s", j, source))
 }
 
+// Deposit reports whether the account is what a job has set aside.
+func (a Account) Deposit() bool { return strings.HasPrefix(string(a), "deposit:") }
+
 // Spent is what an account has paid.
 func Spent(a id.Account) Account { return Account(fmt.Sprintf("spent:%d", a)) }
 

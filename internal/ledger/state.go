@@ -35,7 +35,8 @@ func (Counted) ledger()    {}
 // State is grants, balances and each device's open tiles.
 type State struct {
 	Grants   table.Table[id.Grant, Grant]
-	Tiles    table.Table[string, Tile] // the open ones by device, then job
+	Tiles    table.Table[string, Tile]  // the open ones by device, then job
+	Closed   table.Table[int64, Period] // by From
 	balances table.Table[Account, money.Micros]
 	byOwner  table.Table[string, id.Grant]
 	last     id.Transfer
@@ -43,7 +44,7 @@ type State struct {
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
-	return State{Grants: s.Grants.Copy(), Tiles: s.Tiles.Copy(), balances: s.balances.Copy(), byOwner: s.byOwner.Copy(), last: s.last}
+	return State{Grants: s.Grants.Copy(), Tiles: s.Tiles.Copy(), Closed: s.Closed.Copy(), balances: s.balances.Copy(), byOwner: s.byOwner.Copy(), last: s.last}
 }
 
 // Fold applies a change.
@@ -60,6 +61,8 @@ func (s *State) Fold(c Change) {
 		s.add(c.Account, c.Sum)
 	case Counted:
 		s.last = max(s.last, c.Transfer)
+	case PeriodSet:
+		s.Closed.Set(c.Row.From, c.Row)
 	case TileSet:
 		if c.Row.To != 0 {
 			s.Tiles.Delete(tileKey(c.Row.Device, c.Row.Job))

@@ -23,8 +23,11 @@ func (p *planner) backfill() {
 		if looks++; p.in.Budget > 0 && looks > p.in.Budget {
 			return
 		}
-		if at, ok := p.fitsNow(l, sh); ok && p.eligible(j, sh) {
-			p.startDeep(j, sh, at)
+		if sh.gang() {
+			p.backfillGang(l, j, sh)
+		} else if at, ok := p.fitsNow(l, sh); ok && p.eligible(j, sh) {
+			r, _ := p.time.reserve(sh, at, p.in.Now)
+			p.startDeep(j, sh, r)
 		}
 	}
 }
@@ -52,9 +55,9 @@ func (p *planner) fitsNow(l *lane, sh Shape) (*track, bool) {
 	return nil, false
 }
 
-func (p *planner) startDeep(j *workload.Job, sh Shape, at *track) {
-	r, ok := p.time.reserve(sh, at, p.in.Now)
-	if !ok {
+// startDeep starts a job in a slot that was taken for it, if one was.
+func (p *planner) startDeep(j *workload.Job, sh Shape, r *Slot) {
+	if r == nil {
 		return
 	}
 	if !p.start(j, sh, r) {

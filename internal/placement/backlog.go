@@ -108,6 +108,7 @@ func (d demand) plus(o demand) demand {
 // workOf is the work of n jobs.
 func workOf(sh Shape, n int64) work {
 	t := sh.Length()
+	sh.CPU, sh.Mem, sh.GPU = sh.ranks()*sh.CPU, sh.ranks()*sh.Mem, sh.ranks()*sh.GPU
 	return work{cpu: areaOf(sh.CPU, t).times(n), mem: areaOf(sh.Mem, t).times(n), gpu: areaOf(sh.GPU, t).times(n), time: areaOf(1, t).times(n)}
 }
 

@@ -62,19 +62,19 @@ func (c Cap) opens(s *State, now int64) int64 {
 func (c Cap) of(s *State, h Hold) int64 {
 	switch c.Resource {
 	case limits.CPU:
-		return h.CPU
+		return int64(1+len(h.Others)) * h.CPU
 	case limits.Mem:
-		return h.Mem
-	case limits.GPU:
-		return int64(len(h.Devices)) * h.each()
+		return int64(1+len(h.Others)) * h.Mem
 	case limits.Running:
 		return 1
 	}
-	model, _ := c.Resource.Model()
+	model, one := c.Resource.Model()
 	var n int64
-	for _, uuid := range h.Devices {
-		if d, ok := s.Devices.Get(uuid); ok && d.Model == model {
-			n += h.each()
+	for r := range h.Ranks() {
+		for _, uuid := range r.Devices {
+			if d, ok := s.Devices.Get(uuid); !one || ok && d.Model == model {
+				n += h.each()
+			}
 		}
 	}
 	return n

@@ -94,6 +94,9 @@ func Estimate(in EstimateInput) Window {
 
 // mayFit reports whether a node of p that is usable now could run sh, once free.
 func (s *State) mayFit(sh Shape, p catalog.Partition) bool {
+	if sh.gang() {
+		return s.mostNodes(sh, p, nodeSum.now) >= sh.Nodes
+	}
 	for _, n := range s.kinds(p, sh.Where) {
 		if !n.usable.empty() && n.usable.fits(sh) {
 			return true
@@ -133,8 +136,8 @@ func (in *EstimateInput) exact() (start, stops int64, ok bool) {
 	p.lay()
 	sh := in.Shape
 	sh.Grace = after(sh.Grace, in.Margin)
-	start, _, ok = p.time.earliest(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
-	if in.Yields != nil && sh.In == 0 && (!ok || start > in.Now) {
+	start, ok = p.time.first(sh, p.lanes[0].tracks, in.Now, math.MaxInt64)
+	if in.Yields != nil && sh.In == 0 && !sh.gang() && (!ok || start > in.Now) {
 		if !ok {
 			start = math.MaxInt64
 		}
@@ -170,17 +173,18 @@ func (in *EstimateInput) fluid() (int64, bool) {
 func (in *EstimateInput) drain(wait demand, model string) int64 {
 	has, held := in.State.totals(in.Partition)
 	sh := in.Shape
+	n := sh.ranks()
 	drain := max(
-		drained(wait.cpu, held.cpuEnd, held.cpu, in.Now, has.cpu, sh.CPU),
-		drained(wait.mem, held.memEnd, held.mem, in.Now, has.mem, sh.Mem),
+		drained(wait.cpu, held.cpuEnd, held.cpu, in.Now, has.cpu, n*sh.CPU),
+		drained(wait.mem, held.memEnd, held.mem, in.Now, has.mem, n*sh.Mem),
 	)
 	if sh.GPU > 0 {
 		all := wait.gpu
 		if model != "" {
 			all = wait.own.plus(wait.open)
-			drain = max(drain, drained(wait.own, area{}, 0, in.Now, has.gpu(model), sh.GPU))
+			drain = max(drain, drained(wait.own, area{}, 0, in.Now, has.gpu(model), n*sh.GPU))
 		}
-		drain = max(drain, drained(all, held.gpuEnd, held.gpu, in.Now, has.gpu(""), sh.GPU))
+		drain = max(drain, drained(all, held.gpuEnd, held.gpu, in.Now, has.gpu(""), n*sh.GPU))
 	}
 	return drain
 }

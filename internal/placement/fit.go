@@ -10,7 +10,7 @@ import (
 )
 
 // Capacity is the most that one node of a partition offers of each resource, and
-// the first node by name that offers it. A job runs on one node, so a shape may
+// the first node by name that offers it. A rank runs on one node, so a shape may
 // fit none although each of its amounts is within these: see NeverFits.
 type Capacity struct {
 	CPU, Mem, GPU             int64
@@ -60,6 +60,9 @@ func (s *State) Models(p catalog.Partition) []catalog.ModelCount {
 // that are above every node's are named; where each alone fits some node but
 // they don't together, those that the nearest node falls short of.
 func (s *State) NeverFits(sh Shape, p catalog.Partition) []Misfit {
+	if sh.gang() {
+		return s.neverGang(sh, p)
+	}
 	meet := false
 	for _, n := range s.kinds(p, sh.Where) {
 		if n.full.fits(sh) {

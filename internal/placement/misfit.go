@@ -14,6 +14,7 @@ const (
 	NeverFit  MisfitKind = "never"       // no node offers as much together with the rest
 	NoFeature MisfitKind = "constraint"  // no node has the labels, or this one doesn't
 	NoModel   MisfitKind = "unknown"     // no node has such a model
+	FewNodes  MisfitKind = "nodes"       // Free nodes have room at once of those Asked for, Total would if nothing ran
 	Busy      MisfitKind = "busy"        // other jobs have it
 	PortBusy  MisfitKind = "port"        // another job has a port of the node, Asked
 	Foreign   MisfitKind = "foreign"     // processes that Croft didn't start are on the devices
@@ -49,7 +50,8 @@ type Misfit struct {
 
 // Incurable reports that waiting doesn't cure the misfit.
 func (m Misfit) Incurable() bool {
-	return m.Kind == NeverFit || m.Kind == NoModel || m.Kind == NoFeature || m.Ever
+	return m.Kind == NeverFit || m.Kind == NoModel || m.Kind == NoFeature || m.Ever ||
+		m.Kind == FewNodes && m.Total < m.Asked
 }
 
 // Code returns the reason code that users see.
@@ -61,6 +63,11 @@ func (m Misfit) Code() codes.Reason {
 		return codes.ModelUnknown
 	case Foreign:
 		return codes.DevicesForeign
+	case FewNodes:
+		if m.Incurable() {
+			return codes.NodesNeverFit
+		}
+		return codes.NodesBusy
 	case PortBusy:
 		return codes.PortBusy
 	case Unhealthy:

@@ -14,11 +14,20 @@ import (
 type Spot struct {
 	Node    string
 	Devices []Device
-	Part    int64 // milli-devices of the one device; 0: the devices are whole
+	Part    int64  // milli-devices of the one device; 0: the devices are whole
+	Others  []Spot // further nodes, of a job on several: one for each rank from 1 on
 }
 
-// String names the devices, "gpu0, gpu1" or "0.5 of gpu0", or the node if there are none.
+// String names the devices, "gpu0, gpu1" or "0.5 of gpu0", or the node if there are none;
+// the nodes if they are several.
 func (sp Spot) String() string {
+	if len(sp.Others) > 0 {
+		var nodes []string
+		for _, r := range sp.Ranks() {
+			nodes = append(nodes, r.Node)
+		}
+		return strings.Join(nodes, ", ")
+	}
 	if len(sp.Devices) == 0 {
 		return sp.Node
 	}
@@ -32,7 +41,7 @@ func (sp Spot) String() string {
 	return strings.Join(names, ", ")
 }
 
-// UUIDs lists the spot's devices.
+// UUIDs lists the spot's devices on its first node.
 func (sp Spot) UUIDs() []string {
 	var out []string
 	for _, d := range sp.Devices {
@@ -41,11 +50,13 @@ func (sp Spot) UUIDs() []string {
 	return out
 }
 
-// Models counts the spot's devices by model.
+// Models counts the spot's devices on all of its nodes by model.
 func (sp Spot) Models() []catalog.ModelCount {
 	var out []catalog.ModelCount
-	for _, d := range sp.Devices {
-		out = count(out, d.Model, cmp.Or(sp.Part, quantity.Device))
+	for _, r := range sp.Ranks() {
+		for _, d := range r.Devices {
+			out = count(out, d.Model, cmp.Or(sp.Part, quantity.Device))
+		}
 	}
 	return out
 }
@@ -57,6 +68,9 @@ func (sp Spot) Models() []catalog.ModelCount {
 // there is none it says why, on the node that lacks least: one that only waits for
 // jobs to end rather than one that somebody must repair.
 func (s *State) FitNow(sh Shape, p catalog.Partition, now int64) (Spot, []Misfit) {
+	if sh.gang() {
+		return s.fitGang(sh, p, now)
+	}
 	var best Spot
 	var left [3]int64
 	for node, sum := range s.candidates(sh, p) {
@@ -74,6 +88,9 @@ func (s *State) FitNow(sh Shape, p catalog.Partition, now int64) (Spot, []Misfit
 // Check says what keeps sh from running at spot from now on, nil if nothing does:
 // for a start that was planned a moment ago.
 func (s *State) Check(sh Shape, spot Spot, now int64) []Misfit {
+	if sh.gang() {
+		return s.checkGang(sh, spot, now)
+	}
 	if len(spot.Devices) == 1 {
 		sh = sh.on(spot.Devices[0].Model)
 	}

@@ -168,12 +168,12 @@ func TestFitNowChooses(t *testing.T) {
 				return machine(machine(&State{}, "n1", "a", "a", "a", "a"), "n2", "a", "a")
 			},
 			shape: small(2, "a"),
-			want:  Spot{"n2", []Device{device("n2", 0, "a"), device("n2", 1, "a")}, 0},
+			want:  Spot{Node: "n2", Devices: []Device{device("n2", 0, "a"), device("n2", 1, "a")}},
 		},
 		"no device for a job that wants none": {
 			state: func() *State { return machine(machine(&State{}, "n1", "a"), "n2") },
 			shape: small(0, ""),
-			want:  Spot{"n2", nil, 0},
+			want:  Spot{Node: "n2"},
 		},
 		"neighbours, out of the shortest run that is long enough": {
 			state: func() *State {
@@ -182,7 +182,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s // free: 0, 2 3 4, 6 7
 			},
 			shape: small(2, "a"),
-			want:  Spot{"n1", []Device{device("n1", 6, "a"), device("n1", 7, "a")}, 0},
+			want:  Spot{Node: "n1", Devices: []Device{device("n1", 6, "a"), device("n1", 7, "a")}},
 		},
 		"the lowest when there are no neighbours": {
 			state: func() *State {
@@ -191,17 +191,17 @@ func TestFitNowChooses(t *testing.T) {
 				return s // free: 0, 2, 4 5
 			},
 			shape: small(3, "a"),
-			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 2, "a"), device("n1", 4, "a")}, 0},
+			want:  Spot{Node: "n1", Devices: []Device{device("n1", 0, "a"), device("n1", 2, "a"), device("n1", 4, "a")}},
 		},
 		"one model if any has enough": {
 			state: func() *State { return machine(&State{}, "n1", "a", "a", "b", "b", "b") },
 			shape: small(3, ""),
-			want:  Spot{"n1", []Device{device("n1", 2, "b"), device("n1", 3, "b"), device("n1", 4, "b")}, 0},
+			want:  Spot{Node: "n1", Devices: []Device{device("n1", 2, "b"), device("n1", 3, "b"), device("n1", 4, "b")}},
 		},
 		"a mix of models if it must": {
 			state: func() *State { return machine(&State{}, "n1", "a", "b", "b") },
 			shape: Shape{CPU: core, Mem: gib, GPU: 3000, Mixed: true, Wall: hour},
-			want:  Spot{"n1", []Device{device("n1", 0, "a"), device("n1", 1, "b"), device("n1", 2, "b")}, 0},
+			want:  Spot{Node: "n1", Devices: []Device{device("n1", 0, "a"), device("n1", 1, "b"), device("n1", 2, "b")}},
 		},
 		"any of several models, all of one": {
 			state: func() *State {
@@ -210,7 +210,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s
 			},
 			shape: small(2, "a|c"),
-			want:  Spot{"n1", []Device{device("n1", 4, "c"), device("n1", 5, "c")}, 0},
+			want:  Spot{Node: "n1", Devices: []Device{device("n1", 4, "c"), device("n1", 5, "c")}},
 		},
 		"a node that meets the constraint": {
 			state: func() *State {
@@ -220,7 +220,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s
 			},
 			shape: Shape{CPU: core, Mem: gib, GPU: 1000, Where: "zone=a", Wall: hour},
-			want:  Spot{"n2", []Device{device("n2", 0, "a")}, 0},
+			want:  Spot{Node: "n2", Devices: []Device{device("n2", 0, "a")}},
 		},
 		"up to the start of a window": {
 			state: func() *State {
@@ -229,7 +229,7 @@ func TestFitNowChooses(t *testing.T) {
 				return s
 			},
 			shape: small(0, ""),
-			want:  Spot{"n1", nil, 0},
+			want:  Spot{Node: "n1"},
 		},
 	}
 	for name, c := range cases {

@@ -7,6 +7,7 @@ import (
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/workload"
 )
 
 // Node is a machine.
@@ -84,8 +85,9 @@ type Hold struct {
 	Node    string
 	CPU     int64
 	Mem     int64
-	Devices []string // UUIDs
-	Part    int64    // milli-devices that it has of its one device; 0: its devices are whole
+	Devices []string        // UUIDs
+	Others  []workload.Rank // what it has on further nodes, besides as many cores and as much memory
+	Part    int64           // milli-devices that it has of its one device; 0: its devices are whole
 	Ports   Ports
 	From    int64
 	Until   int64          // ns; wall + grace

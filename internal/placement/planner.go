@@ -93,7 +93,7 @@ func (p *planner) lay() {
 func (p *planner) shape(j *workload.Job) (Shape, bool) {
 	sh := Shape{
 		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: p.models(j), Memory: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where, Ports: PortsOf(j.Spec.Pod.Ports),
-		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin), In: j.In,
+		Wall: j.Spec.Time, Grace: after(j.Spec.Grace, p.in.Margin), Nodes: j.Spec.Nodes, In: j.In,
 	}
 	if sh.Memory == 0 {
 		return sh, true
@@ -205,7 +205,7 @@ func (p *planner) layStanding() {
 // may not start.
 func (t *Timeline) keep(sh Shape, pr Promise, at, last int64) *Slot {
 	on, ok := t.on(sh, pr.Node)
-	if !ok || at > last {
+	if !ok || at > last || sh.gang() { // a gang's nodes may be others, if they are as many
 		return nil
 	}
 	if met := t.meeting(sh.Where); met != nil && !met[on.n] {
@@ -266,12 +266,7 @@ func (p *planner) label() {
 // the job can end by its deadline.
 func (p *planner) place(h *head, from, until int64) *Slot {
 	until = min(until, h.job.Spec.LastStart())
-	start, at, ok := p.time.earliest(h.shape, h.lane.tracks, from, until)
-	if !ok {
-		return nil
-	}
-	r, _ := p.time.reserve(h.shape, at, start)
-	return r
+	return p.time.take(h.shape, h.lane.tracks, from, until)
 }
 
 // settle gives every head its place, those before it having theirs.
@@ -293,7 +288,7 @@ func (p *planner) startHeads() {
 		if h.held == nil || h.held.From <= p.in.Now && p.start(h.job, h.shape, h.held) {
 			continue
 		}
-		p.out.Promises = append(p.out.Promises, Promise{Job: h.job.ID, At: h.held.From, Node: h.held.Node, Models: h.held.Models})
+		p.out.Promises = append(p.out.Promises, Promise{Job: h.job.ID, At: h.held.From, Node: h.held.Node, Models: h.held.modelsIn()})
 		p.promised = append(p.promised, h)
 	}
 }
@@ -334,21 +329,21 @@ func (p *planner) lift(i int) []*head {
 func (p *planner) putBack(later []*head) {
 	for _, h := range later {
 		if !p.time.restore(h.held) {
-			h.held, _ = p.time.reserve(h.shape, h.held.track, h.held.From)
+			h.held = p.time.take(h.shape, h.held.tracks(), h.held.From, h.held.From)
 		}
 	}
 }
 
 // start picks the devices for a slot that begins now.
 func (p *planner) start(j *workload.Job, sh Shape, r *Slot) bool {
-	spot, ok := p.spot(r)
+	spot, ok := p.spots(r)
 	if !ok || p.state.Check(sh, spot, p.in.Now) != nil || p.in.CanStart != nil && !p.in.CanStart(j, spot) {
 		return false
 	}
 	if r.use.part > 0 {
 		r.track.shared[r.use.shared].uuid = spot.Devices[0].UUID
 	}
-	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Part: spot.Part, Ports: sh.Ports, From: p.in.Now, Until: r.To, In: sh.In})
+	p.state.Hold(Hold{Job: j.ID, Node: r.Node, CPU: sh.CPU, Mem: sh.Mem, Devices: spot.UUIDs(), Others: spot.Rest(), Part: spot.Part, Ports: sh.Ports, From: p.in.Now, Until: r.To, In: sh.In})
 	p.out.Starts = append(p.out.Starts, Start{j, spot})
 	return true
 }

@@ -207,7 +207,7 @@ func (t *track) lowest(from, to int64) []int64 {
 func (p *planner) free(r room, sign int64) {
 	for _, j := range r.stopped() {
 		if h, ok := p.state.Holds.Get(j); ok {
-			r.track.add(r.at, h.ends(p.in.Now), p.state.useOf(r.track, h), sign)
+			r.track.add(r.at, h.ends(p.in.Now), p.state.useOf(r.track, h.on(r.track.node)), sign)
 		}
 	}
 }
@@ -216,11 +216,11 @@ func (p *planner) free(r room, sign int64) {
 // goes on.
 const maxPreempting = 16
 
-// preempt makes room for a head that would start later or never. Heads after it
+// preempt makes room for a head on one node that would start later or never. Heads after it
 // give way; those before it keep their places.
 func (p *planner) preempt(i int) {
 	h := &p.heads[i]
-	if p.in.Yields == nil || h.shape.In != 0 || p.preempting == maxPreempting || h.held != nil && h.held.From <= p.in.Now {
+	if p.in.Yields == nil || h.shape.gang() || h.shape.In != 0 || p.preempting == maxPreempting || h.held != nil && h.held.From <= p.in.Now {
 		return
 	}
 	yields := p.in.Yields(h.job)

@@ -10,7 +10,7 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-// Shape is what a job occupies: amounts on one node, for at most Wall + Grace. Its
+// Shape is what a job occupies: amounts on one node, or on each of several, for at most Wall + Grace. Its
 // devices are all of one of the models, unless they may be mixed.
 type Shape struct {
 	CPU   int64  // milli-cores
@@ -26,13 +26,14 @@ type Shape struct {
 	Ports  Ports  // of the node
 	Wall   int64  // ns
 	Grace  int64  // ns
+	Nodes  int64  // on so many at once, with these amounts on each; 0: one
 
 	In id.Reservation // it runs in that one's windows; 0: outside of all
 }
 
 // ShapeOf returns the shape of a demand, not Sized.
 func ShapeOf(d workload.Demand) Shape {
-	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Memory: d.GPUMem, Mixed: d.Mixed, Where: d.Where, Ports: PortsOf(d.Ports), Wall: d.Wall, Grace: d.Grace, In: d.In}
+	return Shape{CPU: d.CPU, Mem: d.Mem, GPU: d.GPU, Model: d.Model, Memory: d.GPUMem, Mixed: d.Mixed, Where: d.Where, Ports: PortsOf(d.Ports), Wall: d.Wall, Grace: d.Grace, Nodes: d.Nodes, In: d.In}
 }
 
 // part reports whether the shape has a part of one device.
@@ -51,7 +52,7 @@ func (sh Shape) devices() limits.Resource {
 
 // covers reports that wherever and whenever o doesn't fit, sh doesn't either.
 func (sh Shape) covers(o Shape) bool {
-	return sh.In == o.In && sh.CPU >= o.CPU && sh.Mem >= o.Mem && sh.GPU >= o.GPU && sh.Length() >= o.Length() &&
+	return sh.In == o.In && sh.ranks() >= o.ranks() && sh.CPU >= o.CPU && sh.Mem >= o.Mem && sh.GPU >= o.GPU && sh.Length() >= o.Length() &&
 		(o.Where == "" || o.Where == sh.Where) && sh.Ports.covers(o.Ports) &&
 		(o.Sizes == "" || o.Sizes == sh.Sizes || sh.GPU >= quantity.Device) &&
 		(o.GPU == 0 || within(sh.Model, o.Model) && (o.Mixed || !sh.Mixed || sh.GPU <= quantity.Device))

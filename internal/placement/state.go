@@ -98,11 +98,13 @@ func (s *State) putDevice(d Device) {
 func (s *State) Hold(h Hold) {
 	s.Release(h.Job)
 	s.Holds.Set(h.Job, h)
-	s.holdsOn.Set(h.key(), h.Job)
-	for _, d := range h.Devices {
-		s.holders.Set(holderKey(d, h.Job), Share{h.Job, h.each()})
+	for r := range h.Ranks() {
+		s.holdsOn.Set(r.key(), h.Job)
+		for _, d := range r.Devices {
+			s.holders.Set(holderKey(d, h.Job), Share{h.Job, h.each()})
+		}
+		s.loadChanged(r.Node, loadOf(r), +1)
 	}
-	s.loadChanged(h.Node, loadOf(h), +1)
 }
 
 // Release notes that a job has no allocation any more.
@@ -111,11 +113,13 @@ func (s *State) Release(j id.Job) {
 	if !ok {
 		return
 	}
-	s.holdsOn.Delete(h.key())
-	for _, d := range h.Devices {
-		s.holders.Delete(holderKey(d, j))
+	for r := range h.Ranks() {
+		s.holdsOn.Delete(r.key())
+		for _, d := range r.Devices {
+			s.holders.Delete(holderKey(d, j))
+		}
+		s.loadChanged(r.Node, loadOf(r), -1)
 	}
-	s.loadChanged(h.Node, loadOf(h), -1)
 }
 
 // NextMaintenance is the id of the next window.
@@ -177,7 +181,7 @@ func (s *State) HoldsOn(node string) []Hold {
 			break
 		}
 		if h, ok := s.Holds.Get(j); ok {
-			out = append(out, h)
+			out = append(out, h.on(node))
 		}
 	}
 	return out

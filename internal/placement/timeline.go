@@ -25,7 +25,7 @@ type Timeline struct {
 	meets  map[string][]bool           // by constraint, then by track.n
 }
 
-// Slot is a part of a node over a time, taken for one job.
+// Slot is a part of a node, or of several, over a time, taken for one job.
 type Slot struct {
 	Node     string
 	From, To int64                // ns
@@ -33,6 +33,8 @@ type Slot struct {
 
 	track *track
 	use   use
+
+	others []*Slot // on further nodes
 }
 
 // Timeline returns the timeline of the nodes of any of the partitions, from now.
@@ -194,15 +196,28 @@ func (t *Timeline) Reserve(sh Shape, node string, start int64) (*Slot, bool) {
 }
 
 // Cancel gives a slot back.
-func (t *Timeline) Cancel(r *Slot) { r.track.add(r.From, r.To, r.use, +1) }
+func (t *Timeline) Cancel(r *Slot) {
+	r.track.add(r.From, r.To, r.use, +1)
+	for _, o := range r.others {
+		t.Cancel(o)
+	}
+}
 
 // restore takes a cancelled slot again, if it is still free.
 func (t *Timeline) restore(r *Slot) bool {
-	if !r.track.has(r.use, r.From, r.To) {
+	if !r.free() {
 		return false
 	}
 	r.track.add(r.From, r.To, r.use, -1)
+	for _, o := range r.others {
+		o.track.add(o.From, o.To, o.use, -1)
+	}
 	return true
+}
+
+// free reports whether all of a slot can be taken.
+func (r *Slot) free() bool {
+	return r.track.has(r.use, r.From, r.To) && !slices.ContainsFunc(r.others, func(o *Slot) bool { return !o.free() })
 }
 
 func (t *Timeline) reserve(sh Shape, at *track, start int64) (*Slot, bool) {

@@ -35,11 +35,16 @@ type bench struct {
 // newBench is a machine with four devices and the account nlp, in which ada is.
 func newBench(t testing.TB) *bench {
 	t.Helper()
+	return newBenchOn(t, store.Config{Path: filepath.Join(t.TempDir(), "croft.db")})
+}
+
+func newBenchOn(t testing.TB, config store.Config) *bench {
+	t.Helper()
 	b := &bench{t: t}
 	b.now.Store(time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano())
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error
-	if b.db, err = store.Open(ctx, store.Config{Path: filepath.Join(t.TempDir(), "croft.db")}); err != nil {
+	if b.db, err = store.Open(ctx, config); err != nil {
 		t.Fatal(err)
 	}
 	w := world.New()

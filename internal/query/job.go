@@ -267,6 +267,9 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 		Outcome: string(j.Outcome), Message: j.Message, Spec: j.Spec.Amounts(), Submitted: at(j.Submitted), Started: moment(a.Started),
 		Ended: moment(j.Ended), Node: a.Node, Attempt: int(a.N), Seq: j.Seq,
 	}
+	if len(a.Others) > 0 {
+		out.Nodes = a.Nodes()
+	}
 	if part := a.Part(); part > 0 && !waiting(j) && j.State != workload.Stopped {
 		out.Part = v1.Quantity(quantity.FormatDevices(part))
 	}
@@ -276,7 +279,7 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 		out.ExitCode = &code
 	case j.State == workload.Stopped:
 		// What is told of its last run is how that ended; it may have had none.
-		out.Started, out.Node, out.Stopped = nil, "", moment(j.Rested)
+		out.Started, out.Node, out.Nodes, out.Stopped = nil, "", nil, moment(j.Rested)
 		if a.N > 0 && a.Ended != 0 {
 			code := int(j.ExitCode)
 			out.ExitCode = &code
@@ -284,10 +287,13 @@ func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 	case workload.RulesOf(j.State).Running:
 		out.Contact = contact(a)
 		out.Idle = r.idleBrief(v, j)
+		if why := r.keptBack(j); why != nil {
+			out.Waits = string(why.Code)
+		}
 		out.Progress = r.Server.Progress(j.ID)
 	default:
 		// A requeued job waits again: its last attempt is history.
-		out.Started, out.Node = nil, ""
+		out.Started, out.Node, out.Nodes = nil, "", nil
 		out.Progress = r.Server.Progress(j.ID)
 	}
 	reasons, err := v.waits(j)
@@ -322,7 +328,7 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	}
 	out.Spec, out.Eligible, out.Ready, out.Shared = j.Spec.Wire(), eligible(j), ready(j), v.shared(j)
 	if !waiting(j) && j.State != workload.Stopped {
-		out.Devices, out.Image = v.devices(j.Attempt.Devices), j.Attempt.Image
+		out.Devices, out.Given, out.Image = v.devicesOf(j.Attempt), j.Attempt.Given, j.Attempt.Image
 	}
 	if workload.RulesOf(j.State).Running {
 		out.Limit = moment(j.Attempt.Until)
@@ -409,6 +415,14 @@ func (v view) waits(j *workload.Job) ([]fault.Reason, error) {
 	return reasons, err
 }
 
+// keptBack is what keeps a job from beginning where it was placed; nil: nothing does.
+func (r *Reader) keptBack(j *workload.Job) *fault.Reason {
+	if j.State != workload.Starting {
+		return nil
+	}
+	return r.Server.Kept(attemptOf(j))
+}
+
 // first reports whether a waiting job is the next of its partition.
 func (v view) first(j *workload.Job) bool {
 	queue := workload.QueueOf(j.Spec.Partition, j.In)
@@ -428,6 +442,20 @@ func contact(a workload.Attempt) string {
 		return "ok"
 	}
 	return "lost since " + at(a.Lost).Format(time.RFC3339)
+}
+
+// devicesOf names what an attempt has; of several machines, with their names.
+func (v view) devicesOf(a workload.Attempt) []string {
+	if len(a.Others) == 0 {
+		return v.devices(a.Devices)
+	}
+	var out []string
+	for _, r := range a.Ranks() {
+		for _, d := range v.devices(r.Devices) {
+			out = append(out, r.Node+"/"+d)
+		}
+	}
+	return out
 }
 
 // devices names devices as people know them.

@@ -17,8 +17,9 @@ import (
 	"croft.dev/croft/internal/store"
 )
 
-// Grants lists the grants of an account, or of all that the caller may look into.
-func (r *Reader) Grants(p access.Principal, account string) ([]v1.Grant, error) {
+// Grants lists the grants of an account, or of all that the caller may look into, with how
+// long they last at the pace of the last 30 days.
+func (r *Reader) Grants(ctx context.Context, p access.Principal, account string) ([]v1.Grant, error) {
 	v := r.view(p)
 	var only id.Account
 	if account != "" {
@@ -28,13 +29,25 @@ func (r *Reader) Grants(p access.Principal, account string) ([]v1.Grant, error) 
 		}
 		only = a.ID
 	}
-	out := []v1.Grant{}
+	out, rows, open := []v1.Grant{}, []ledger.Grant{}, []id.Grant{}
 	for _, g := range v.w.Ledger.Grants.All() {
 		if (only == 0 || g.Account == only) && v.may(access.AccountRead, 0, g.Account) {
-			out = append(out, v.grantWire(g))
+			out, rows = append(out, v.grantWire(g)), append(rows, g)
+			if g.Usable(v.now) {
+				open = append(open, g.ID)
+			}
 		}
 	}
-	return out, nil
+	from := (v.now/Day - 30) * Day
+	err := r.History.Books(ctx, func(b *store.Books) error {
+		spent, err := b.SpentOf(open, from/Day)
+		for i, g := range rows {
+			rest := v.w.Ledger.Balance(ledger.OfGrant(g.ID)) + v.aside().source[string(ledger.OfGrant(g.ID))]
+			out[i].Lasts = moment(pace(g, from, v.now, spent[g.ID], rest))
+		}
+		return err
+	})
+	return out, readErr(err, "", "")
 }
 
 // Grant is a grant as the API shows it now.
@@ -64,6 +77,16 @@ func (v view) grantWire(g ledger.Grant) v1.Grant {
 	out.Available, out.Deposits = rest.String(), aside.String()
 	if !g.Expired {
 		out.Spent = (g.Amount - rest - aside).String()
+	}
+	if used, ok := muldiv(int64(max(0, g.Amount-rest)), 100, int64(g.Amount)); ok {
+		out.Used = used
+	}
+	switch {
+	case !g.Usable(v.now):
+	case out.Used >= 95:
+		out.Warning = "nearly used up: " + rest.String() + " are left"
+	case out.Used >= 80:
+		out.Warning = rest.String() + " are left"
 	}
 	return out
 }

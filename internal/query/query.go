@@ -44,10 +44,8 @@ type History interface {
 	Tiles(ctx context.Context, f store.TileFilter, limit int) ([]ledger.Tile, error)
 	Log(ctx context.Context, f store.LogFilter, limit int) ([]world.Entry, error)
 	VerifyChain(ctx context.Context) (rows int64, err error)
-	GrantUses(ctx context.Context, account id.Account, p store.Period) ([]store.GrantUse, error)
-	Charges(ctx context.Context, account id.Account, p store.Period) ([]store.Charge, error)
-	AccountTime(ctx context.Context, account id.Account, p store.Period) ([]store.DeviceTime, error)
-	MachineTime(ctx context.Context, node string, p store.Period) ([]store.DeviceTime, error)
+	Books(ctx context.Context, read func(*store.Books) error) error
+	DailyDiffers(ctx context.Context) (rows int64, first string, err error)
 }
 
 var _ History = (*store.Store)(nil)
@@ -62,7 +60,8 @@ type Server struct {
 	Progress func(id.Job) string           // "pulling 40%"; nil: none
 	Coming   func(image string) string     // "ready", "pulling 40%"; nil: not known
 
-	StepProgress func(*workload.Step) string // "pulling 40%"; nil: none
+	StepProgress func(*workload.Step) string    // "pulling 40%"; nil: none
+	Kept         func(id.Attempt) *fault.Reason // what keeps an attempt from beginning; nil: nothing does
 
 	Usage *usage.Book                                // what running jobs use; nil: not known
 	Idle  func(id.Attempt) (v idle.Verdict, ok bool) // whether they show signs of work; nil: nobody looks
@@ -92,6 +91,9 @@ func New(d Deps) *Reader {
 	}
 	if d.Server.Progress == nil {
 		d.Server.Progress = func(id.Job) string { return "" }
+	}
+	if d.Server.Kept == nil {
+		d.Server.Kept = func(id.Attempt) *fault.Reason { return nil }
 	}
 	if d.Server.StepProgress == nil {
 		d.Server.StepProgress = func(*workload.Step) string { return "" }

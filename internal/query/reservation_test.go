@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/query"
 )
 
 // What nobody used of a reservation is on its payer's statement, and the books agree.
@@ -21,14 +24,18 @@ func TestStatementOfAReservation(t *testing.T) {
 	}
 	b.pass(3 * time.Hour)
 	b.do(0, command.ReservationsDue{})
-	got, err := b.reader(b.db).Statement(t.Context(), root, "nlp", "2026-11")
+	got, err := b.reader(b.db).Statement(t.Context(), root, query.StatementQuery{Account: "nlp", Period: "2026-11"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (v1.StatementUser{User: "(reserved, unused)", GPUHours: "6.0", Charged: "6.000"}); len(got.Users) != 1 || got.Users[0] != want {
-		t.Errorf("%+v, want %+v", got.Users, want)
+	want := v1.StatementUser{Account: "nlp", User: "(reserved, unused)", GPUHours: "6.0", Charged: "6.000", Models: []v1.StatementModel{{Model: "a100", GPUHours: "6.0", Charged: "6.000"}}}
+	if diff := cmp.Diff([]v1.StatementUser{want}, got.Users); diff != "" {
+		t.Error(diff)
 	}
-	if g := got.Grants[0]; g.Spent != "6.000" || g.Available != "494.000" || g.Deposits != "0.000" {
+	if !got.Verified {
+		t.Error(got.Difference)
+	}
+	if g := got.Grants[0]; g.Spent != "6.000" || g.Left != "494.000" || g.Deposits != "0.000" {
 		t.Errorf("%+v", g)
 	}
 	if n := got.Devices[0]; n.By["reserved"] != "6.0" || n.By["idle"] != "6.0" || !got.Verified {

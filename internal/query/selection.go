@@ -273,7 +273,12 @@ func (s selection) has(j *workload.Job) bool {
 
 // fits is the part of the question that the database has no columns for.
 func (s selection) fits(j *workload.Job) bool {
-	return among(s.names, j.Spec.Name) && among(s.qos, j.Spec.QoS) && among(s.nodes, j.Attempt.Node)
+	return among(s.names, j.Spec.Name) && among(s.qos, j.Spec.QoS) && s.ranOn(j.Attempt)
+}
+
+// ranOn reports whether an attempt was on one of the nodes that are asked for.
+func (s selection) ranOn(a workload.Attempt) bool {
+	return len(a.Others) == 0 && among(s.nodes, a.Node) || slices.ContainsFunc(a.Nodes(), func(n string) bool { return among(s.nodes, n) })
 }
 
 func matches(f store.JobFilter, j *workload.Job) bool {

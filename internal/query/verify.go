@@ -49,7 +49,7 @@ type audit struct {
 	posted   map[ledger.Cause]int64 // of tiles
 	used     map[id.Attempt][]ledger.Tile
 
-	transfers, balance, signs, deposits, perJob, charges, tiles, time, lost, log, counters check
+	transfers, balance, daily, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
 }
 
 type jobSums struct{ deposit, charge, refund, returned int64 }
@@ -71,7 +71,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{},
 	}
 	a.names()
-	for _, step := range []func(context.Context) error{a.readTransfers, a.readTiles, a.readJobs, a.readLog} {
+	for _, step := range []func(context.Context) error{a.readTransfers, a.readDaily, a.readTiles, a.readJobs, a.readClosed, a.readLog} {
 		if err := step(ctx); err != nil {
 			return v1.Verification{}, readErr(err, "", "")
 		}
@@ -89,7 +89,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 
 func (a *audit) checks() []*check {
 	return []*check{
-		&a.transfers, &a.balance, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.log, &a.counters,
+		&a.transfers, &a.balance, &a.daily, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.periods, &a.log, &a.counters,
 	}
 }
 
@@ -97,6 +97,7 @@ func (a *audit) names() {
 	for i, name := range []string{
 		"transfers are dense, unique and balanced",
 		"balances are the sums of their transfers",
+		"daily sums are those of their transfers",
 		"nothing is negative that may not be",
 		"deposits are what open jobs have set aside",
 		"jobs' sums are those of their transfers",
@@ -104,6 +105,7 @@ func (a *audit) names() {
 		"device time has neither gap nor overlap",
 		"charged time is the devices' used time",
 		"waste is what the platform's device time costs",
+		"closed periods are what was kept of them",
 		"the log's hash chain is whole",
 		"counters are ahead of what they count",
 	} {

@@ -44,6 +44,30 @@ func (a *audit) readTransfers(ctx context.Context) error {
 	}
 }
 
+// readDaily compares the sums by day with the transfers, as they are now.
+func (a *audit) readDaily(ctx context.Context) error {
+	rows, first, err := a.r.History.DailyDiffers(ctx)
+	if a.daily.n = rows; err == nil {
+		a.daily.first = first
+	}
+	return err
+}
+
+// readClosed compares what is kept of closed periods with its hashes and with the postings.
+func (a *audit) readClosed(ctx context.Context) error {
+	return a.r.History.Books(ctx, func(b *store.Books) error {
+		for _, p := range a.w.Ledger.Closed.All() {
+			books, first, err := b.ClosedDiffers(p, nil)
+			if err != nil {
+				return err
+			}
+			a.periods.want(first == "", "%s: %s", periodName(p.From, p.To), first)
+			a.periods.n += books
+		}
+		return nil
+	})
+}
+
 func (a *audit) counted(last id.Transfer) {
 	next := a.w.Ledger.NextTransfer()
 	a.counters.want(last+1 == next, "the last transfer is %d, the next would be %d", last, next)

@@ -41,6 +41,9 @@ func (b *bench) history() {
 func TestVerifyFindsNothing(t *testing.T) {
 	b := newBench(t)
 	b.history()
+	b.now.Store(firstDay.To + hour)
+	b.do(0, command.Meter{Jobs: []id.Job{3}})
+	b.do(1, firstDay)
 	got, err := b.reader(b.db).Verify(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)

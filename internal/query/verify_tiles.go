@@ -142,8 +142,9 @@ func (a *audit) usedTime(j *workload.Job, at workload.Attempt) {
 	from, to := metering.Billable(at, j.TermsOf(at).Grace, at.Ended)
 	tiles := a.used[key]
 	delete(a.used, key)
-	each := catalog.Counted(at.Models) / max(1, int64(len(at.Devices)))
-	for _, device := range at.Devices {
+	devices := at.AllDevices()
+	each := catalog.Counted(at.Models) / max(1, int64(len(devices)))
+	for _, device := range devices {
 		next := from
 		for _, t := range tiles {
 			if t.Device != device || t.From == t.To {
@@ -158,7 +159,7 @@ func (a *audit) usedTime(j *workload.Job, at workload.Attempt) {
 		a.time.want(next == to, "%s pays for %s from %s to %s; used time is recorded to %s", key, device, stamp(from), stamp(to), stamp(next))
 	}
 	for _, t := range tiles {
-		ok := slices.Contains(at.Devices, t.Device) && (t.From == t.To || t.From >= from && t.To <= to)
+		ok := slices.Contains(devices, t.Device) && (t.From == t.To || t.From >= from && t.To <= to)
 		a.time.want(ok, "%s: %s is recorded as used from %s to %s, paid for is %s to %s", key, t.Device, stamp(t.From), stamp(t.To), stamp(from), stamp(to))
 	}
 }

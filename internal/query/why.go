@@ -10,6 +10,7 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/limits"
@@ -39,6 +40,10 @@ func (r *Reader) Why(ctx context.Context, p access.Principal, name string) (v1.W
 	}
 	if !waiting(j) {
 		out.Summary = v.standing(j)
+		if why := r.keptBack(j); why != nil {
+			out.Summary += ", where it can't begin yet: " + why.Message
+			out.Reasons = Reasons([]fault.Reason{*why})
+		}
 		if i := out.Job.Idle; i != nil && i.Mode != string(idle.Off) && i.Standing != string(idle.Active) {
 			out.Summary += "; " + i.Text
 		}
@@ -58,8 +63,8 @@ func (r *Reader) whyRefused(v view, row *workload.Refusal) (v1.Why, error) {
 func (v view) standing(j *workload.Job) string {
 	a := j.Attempt
 	on := strings.Join(v.devices(a.Devices), ", ")
-	if on == "" {
-		on = a.Node
+	if on == "" || len(a.Others) > 0 {
+		on = strings.Join(a.Nodes(), ", ")
 	}
 	switch j.State {
 	case workload.Ended:
@@ -167,8 +172,18 @@ func (v view) holder(j *workload.Job, node string) v1.Holder {
 	return h
 }
 
+// devicesOn lists what an attempt has of a node.
+func devicesOn(a workload.Attempt, node string) []string {
+	for _, r := range a.Ranks() {
+		if r.Node == node {
+			return r.Devices
+		}
+	}
+	return nil
+}
+
 func (v view) held(j *workload.Job, node string) string {
-	if d := v.devices(j.Attempt.Devices); len(d) > 0 {
+	if d := v.devices(devicesOn(j.Attempt, node)); len(d) > 0 {
 		if part := j.Attempt.Part(); part > 0 {
 			d[0] = quantity.FormatDevices(part) + " of " + d[0]
 		}

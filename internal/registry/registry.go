@@ -64,6 +64,9 @@ func New(c Config) (*Client, error) {
 	return out, nil
 }
 
+// Transport is how registries are asked.
+func (c *Client) Transport() http.RoundTripper { return c.base }
+
 // Check asks a registry, such as ghcr.io or hub.lab:5000, whether it takes a name with a
 // password: by basic authentication, or by the token that it sends for. What it refuses
 // is codes.Invalid; a registry that can't be asked codes.Unavailable.

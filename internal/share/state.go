@@ -1,8 +1,10 @@
 package share
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/limits"
@@ -86,6 +88,34 @@ func (s *State) Resources(partition string) []limits.Resource {
 		}
 	}
 	return out
+}
+
+// Of lists the shares of a partition, those of an account side by side.
+func (s *State) Of(partition string) []Share {
+	var out []Share
+	for _, row := range s.Shares.All() {
+		if row.Partition == partition {
+			out = append(out, row)
+		}
+	}
+	slices.SortFunc(out, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), strings.Compare(string(a.Resource), string(b.Resource)))
+	})
+	return out
+}
+
+// Nearest is the first account of a path that has a share of anything in a partition: 0 if
+// none has.
+func (s *State) Nearest(path []id.Account, partition string) id.Account {
+	resources := s.Resources(partition)
+	for _, a := range path {
+		for _, r := range resources {
+			if _, ok := s.Find(a, partition, r); ok {
+				return a
+			}
+		}
+	}
+	return 0
 }
 
 // Count adds d, or with sign -1 takes it away, for every account on a path and for the

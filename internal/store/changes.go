@@ -62,9 +62,14 @@ func (b *batchRows) add(c world.Change) error {
 	case ledger.GrantSet:
 		return b.grants.put(&c.Row)
 	case ledger.Posted:
+		if err := b.addDaily(&c.Row); err != nil {
+			return err
+		}
 		return b.transfers.put(&c.Row)
 	case ledger.TileSet:
 		return b.tiles.put(&c.Row)
+	case ledger.PeriodSet:
+		return b.closed.put(&c.Row)
 	case workload.JobSet:
 		return b.jobs.put(c.Row)
 	case workload.StepSet:
@@ -160,6 +165,8 @@ func nameOf(c world.Change) string {
 		return numbered("transfer", c.Row.ID)
 	case ledger.TileSet:
 		return numbered("tile:"+c.Row.Device, c.Row.From)
+	case ledger.PeriodSet:
+		return numbered("closed_period", c.Row.From)
 	case workload.JobSet:
 		return numbered("job", c.Row.ID)
 	case workload.StepSet:

@@ -42,6 +42,11 @@ func (s *Store) Commit(ctx context.Context, batches []Batch) error {
 			return wrap("writing a batch", err)
 		}
 	}
+	for _, p := range s.rows.closed.rows {
+		if err := s.keepBooks(ctx, tx, *p); err != nil {
+			return wrap("keeping a period's books", err)
+		}
+	}
 	return wrap("committing a batch", tx.Commit())
 }
 

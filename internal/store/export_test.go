@@ -3,6 +3,7 @@ package store
 import (
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -56,4 +57,19 @@ func LoseSession(tb testing.TB, s *Store) {
 		tb.Fatal(err)
 	}
 	_ = l.conn.Close()
+}
+
+// Migration is the text of a migration.
+func Migration(version int) (string, error) {
+	names, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range names {
+		if strings.HasPrefix(f.Name(), fmt.Sprintf("%05d_", version)) {
+			text, err := migrationFiles.ReadFile("migrations/" + f.Name())
+			return string(text), err
+		}
+	}
+	return "", fmt.Errorf("there is no migration %d", version)
 }

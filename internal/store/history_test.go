@@ -5,7 +5,6 @@ import (
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
-	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -123,87 +122,6 @@ func TestTransfers(t *testing.T) {
 				check(t, "transfers", got, tt.want, err)
 			})
 		}
-	})
-}
-
-func TestStatement(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		f.commitMoves()
-		period := store.Period{From: 300, To: 600}
-
-		uses, err := f.store.GrantUses(t.Context(), 1, period)
-		check(t, "grants", uses, []store.GrantUse{
-			{Grant: ledger.Grant{ID: 7, Account: 1, Amount: 100}, Moves: []store.Move{
-				{Kind: ledger.KindCharge, Period: 35, Ever: 35},
-				{Kind: ledger.KindDeposit, Period: 40, Ever: 70},
-				{Kind: ledger.KindGrant, Period: 0, Ever: 100},
-				{Kind: ledger.KindReturn, Period: 10, Ever: 10},
-			}},
-			{Grant: ledger.Grant{ID: 8, Account: 1}},
-		}, err)
-
-		charges, err := f.store.Charges(t.Context(), 1, store.Period{From: 300, To: 700})
-		check(t, "charges", charges, []store.Charge{
-			{User: 11, Kind: ledger.KindCharge, Amount: 20, Jobs: 1},
-			{User: 11, Kind: ledger.KindRefund, Amount: 5, Jobs: 1},
-			{User: 12, Kind: ledger.KindCharge, Amount: 15, Jobs: 1},
-		}, err)
-
-		sums, err := f.store.SumByAccount(t.Context())
-		var want []store.Sum
-		for a, m := range f.world.Ledger.Balances {
-			want = append(want, store.Sum{Account: a, Sum: m})
-		}
-		check(t, "sums", sums, want, err)
-		var total money.Micros
-		for _, s := range sums {
-			total += s.Sum
-		}
-		if total != 0 {
-			t.Errorf("the books don't balance: %d", total)
-		}
-	})
-}
-
-const second = int64(1e9)
-
-func TestDeviceTime(t *testing.T) {
-	tile := func(device, node string, from, to int64, cause ledger.Cause, account id.Account, user id.User) world.Change {
-		return ledger.TileSet{Row: ledger.Tile{
-			Device: device, Node: node, Model: "a100", From: from, To: to, Milli: 1000, Cause: cause, Account: account, User: user,
-		}}
-	}
-	onEach(t, func(t *testing.T, f *fixture) {
-		f.commit(
-			tile("d1", "n1", 0, 10*second, ledger.CauseIdle, 0, 0),
-			tile("d1", "n1", 10*second, 25*second+600, ledger.CauseUsed, 1, 11),
-			tile("d1", "n1", 25*second+600, 0, ledger.CauseIdle, 0, 0), // open
-			tile("d2", "n2", 12*second, 13*second-1, ledger.CauseUsed, 1, 11),
-			tile("d2", "n2", 13*second-1, 14*second, ledger.CauseUsed, 1, 12),
-			tile("d2", "n2", 90*second, 0, ledger.CauseDown, 0, 0), // begins after the period
-		)
-		period := store.Period{From: 5 * second, To: 30 * second}
-		machine, err := f.store.MachineTime(t.Context(), "", period)
-		check(t, "machine", machine, []store.DeviceTime{
-			{Node: "n1", Cause: ledger.CauseIdle, Model: "a100", Milli: 1000, Seconds: 9, Nanos: 1e9 - 600},
-			{Node: "n1", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 15, Nanos: 600},
-			{Node: "n2", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 2},
-		}, err)
-		one, err := f.store.MachineTime(t.Context(), "n2", store.Period{From: 0, To: 13 * second})
-		check(t, "one node", one, []store.DeviceTime{
-			{Node: "n2", Cause: ledger.CauseUsed, Model: "a100", Milli: 1000, Seconds: 1},
-		}, err)
-		account, err := f.store.AccountTime(t.Context(), 1, period)
-		check(t, "account", account, []store.DeviceTime{
-			{Cause: ledger.CauseUsed, User: 11, Model: "a100", Milli: 1000, Seconds: 16, Nanos: 599},
-			{Cause: ledger.CauseUsed, User: 12, Model: "a100", Milli: 1000, Seconds: 1, Nanos: 1},
-		}, err)
-		tiles, err := f.store.Tiles(t.Context(), store.TileFilter{From: 13 * second, To: 26 * second, Node: "n1"}, 9)
-		var from []int64
-		for _, x := range tiles {
-			from = append(from, x.From)
-		}
-		check(t, "tiles", from, []int64{10 * second, 25*second + 600}, err)
 	})
 }
 

@@ -112,6 +112,7 @@ func (l loader) ledger() error {
 	return inOrder(
 		load(l, grants(), "ORDER BY id", func(r *ledger.Grant) world.Change { return ledger.GrantSet{Row: *r} }),
 		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts, job", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
+		load(l, closedPeriods(), "ORDER BY starts", func(r *ledger.Period) world.Change { return ledger.PeriodSet{Row: *r} }),
 		func() error {
 			return sums(l.ctx, l.q, func(a ledger.Account, sum money.Micros) {
 				l.fold(ledger.BalanceSet{Account: a, Sum: sum})

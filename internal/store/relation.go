@@ -16,6 +16,7 @@ type relation[R any] struct {
 	name    string
 	keys    int // so many of the first columns are the key
 	append  bool
+	adds    bool // a row with a key that is there already adds to it
 	columns []column[R]
 }
 
@@ -202,7 +203,11 @@ func (r *relation[R]) insertSQL(n int, numbered bool) string {
 		if j > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s = excluded.%s", c.name, c.name)
+		if r.adds {
+			fmt.Fprintf(&b, "%s = %s.%s + excluded.%s", c.name, r.name, c.name, c.name)
+		} else {
+			fmt.Fprintf(&b, "%s = excluded.%s", c.name, c.name)
+		}
 	}
 	return b.String()
 }

@@ -38,7 +38,10 @@ type batchRows struct {
 	periods      *pending[limits.Period]
 	grants       *pending[ledger.Grant]
 	transfers    *pending[ledger.Transfer]
+	moneyDays    *pending[MoneyDay]
+	spentDays    *pending[SpentDay]
 	tiles        *pending[ledger.Tile]
+	closed       *pending[ledger.Period]
 	jobs         *pending[workload.Job]
 	steps        *pending[workload.Step]
 	refusals     *pending[workload.Refusal]
@@ -50,11 +53,12 @@ type batchRows struct {
 	settings     *pending[setting]
 	log          *pending[logRow]
 
+	daily   daily
 	inOrder []putter
 }
 
 func newBatchRows() *batchRows {
-	b := &batchRows{}
+	b := &batchRows{daily: daily{map[MoneyDay]*MoneyDay{}, map[SpentDay]*SpentDay{}}}
 	b.accounts = gather(b, accounts())
 	b.persons = gather(b, persons())
 	b.members = gather(b, members())
@@ -75,7 +79,10 @@ func newBatchRows() *batchRows {
 	b.periods = gather(b, periods())
 	b.grants = gather(b, grants())
 	b.transfers = gather(b, transfers())
+	b.moneyDays = gather(b, moneyDays())
+	b.spentDays = gather(b, spentDays())
 	b.tiles = gather(b, tiles())
+	b.closed = gather(b, closedPeriods())
 	b.jobs = gather(b, jobs())
 	b.steps = gather(b, steps())
 	b.refusals = gather(b, refusals())
@@ -100,6 +107,8 @@ func (b *batchRows) reset() {
 	for _, p := range b.inOrder {
 		p.reset()
 	}
+	clear(b.daily.money)
+	clear(b.daily.spent)
 }
 
 // puts makes the statements that write all rows. It needs the writing connection:
@@ -148,9 +157,9 @@ func (p *pending[R]) reset() {
 }
 
 // put adds a row. A row with the same key is replaced, unless the table is
-// append-only: then the database refuses both.
+// append-only, when the database refuses both, or adds, when its caller adds them up.
 func (p *pending[R]) put(row *R) error {
-	if p.rel.append {
+	if p.rel.append || p.rel.adds {
 		p.rows = append(p.rows, row)
 		return nil
 	}

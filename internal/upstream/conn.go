@@ -29,12 +29,39 @@ type conn struct {
 	nc    net.Conn
 	raw   syscall.RawConn // nil: it can't be asked whether it is quiet
 	poll  [1]unix.PollFd
+	look  func(fd uintptr) bool
+	still bool // what look saw
 	br    *bufio.Reader
 	bw    *bufio.Writer
 	left  int64 // what may still be read, in bytes
 	got   bool  // something was read since the request began
 	used  bool  // it has carried a request before
 	since time.Time
+	until time.Time // its deadline; zero: it has none
+}
+
+// question is a request without a body: as it is written, or to be written.
+type question struct {
+	method  string
+	head    []byte // up to the empty line, which ends it
+	r       *http.Request
+	upgrade bool
+}
+
+func (q *question) write(w *bufio.Writer) error {
+	if q.r != nil {
+		return q.r.Write(w)
+	}
+	_, err := w.Write(q.head)
+	return err
+}
+
+// asked is the request that http.ReadResponse reads an answer to.
+func (q *question) asked() *http.Request {
+	if q.r != nil {
+		return q.r
+	}
+	return &http.Request{Method: q.method}
 }
 
 func newConn(t *Transport, host string, nc net.Conn) *conn {
@@ -43,6 +70,12 @@ func newConn(t *Transport, host string, nc net.Conn) *conn {
 		c.raw, _ = s.SyscallConn() // without, it isn't kept
 	}
 	c.br, c.bw = bufio.NewReader(c), bufio.NewWriter(nc)
+	c.look = func(fd uintptr) bool {
+		c.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+		n, err := unix.Poll(c.poll[:], 0)
+		c.still = n == 0 && err == nil
+		return true
+	}
 	return c
 }
 
@@ -63,22 +96,37 @@ func (c *conn) Read(b []byte) (int, error) {
 // quiet reports whether the server has neither closed the connection nor sent what nobody
 // asked for, which would be taken for the answer to the next request.
 func (c *conn) quiet() bool {
-	quiet := false
-	err := c.raw.Read(func(fd uintptr) bool {
-		c.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
-		n, err := unix.Poll(c.poll[:], 0)
-		quiet = n == 0 && err == nil
-		return true
-	})
-	return quiet && err == nil
+	c.still = false
+	err := c.raw.Read(c.look)
+	return c.still && err == nil
+}
+
+// arm gives the server Patience from now on, or up to a quarter more: a deadline that was set
+// for the request before and isn't too early is left, since setting one takes a while.
+func (c *conn) arm() error {
+	if c.t.Patience <= 0 {
+		return nil
+	}
+	now := time.Now()
+	if !c.until.Before(now.Add(c.t.Patience)) {
+		return nil
+	}
+	c.until = now.Add(c.t.Patience + c.t.Patience/4)
+	return c.nc.SetDeadline(c.until)
+}
+
+// disarm takes the deadline off: an answer that goes on may take its time.
+func (c *conn) disarm() error {
+	c.until = time.Time{}
+	return c.nc.SetDeadline(time.Time{})
 }
 
 // ask sends a request and reads the answer's headers. An error ends the connection. So does
 // the end of the request's context, until the answer's body is closed.
-func (c *conn) ask(ctx context.Context, r *http.Request, early func(int, http.Header) error) (*http.Response, error) {
+func (c *conn) ask(ctx context.Context, q *question, early func(int, http.Header) error) (*http.Response, error) {
 	stop := context.AfterFunc(ctx, c.close)
 	c.got = false
-	resp, err := c.exchange(r, early)
+	resp, err := c.exchange(q, early)
 	if err != nil {
 		stop()
 		c.close()
@@ -108,40 +156,41 @@ func isTimeout(err error) bool {
 }
 
 // exchange writes a request and reads up to the end of the answer's headers.
-func (c *conn) exchange(r *http.Request, early func(int, http.Header) error) (*http.Response, error) {
-	var until time.Time
-	if c.t.Patience > 0 {
-		until = time.Now().Add(c.t.Patience)
-	}
-	if err := c.nc.SetDeadline(until); err != nil {
-		return nil, err
-	}
-	if err := r.Write(c.bw); err != nil {
+func (c *conn) exchange(q *question, early func(int, http.Header) error) (*http.Response, error) {
+	if err := q.write(c.bw); err != nil {
 		return nil, err
 	}
 	if err := c.bw.Flush(); err != nil {
 		return nil, err
 	}
-	resp, err := c.answer(r, early)
+	c.left = c.t.Header
+	if resp := c.plain(q.method); resp != nil {
+		c.left, resp.Request = math.MaxInt64, q.r
+		if resp.ContentLength <= int64(c.br.Buffered()) {
+			return resp, nil // nothing is waited for any more
+		}
+		return resp, c.disarm()
+	}
+	resp, err := c.answer(q, early)
 	if err != nil {
 		return nil, err
 	}
 	c.left = math.MaxInt64
-	return resp, c.nc.SetDeadline(time.Time{})
+	return resp, c.disarm()
 }
 
 // answer reads the answer that counts, and tells of those before it (RFC 9110, 15.2).
-func (c *conn) answer(r *http.Request, early func(int, http.Header) error) (*http.Response, error) {
+func (c *conn) answer(q *question, early func(int, http.Header) error) (*http.Response, error) {
 	for range maxInformational {
 		c.left = c.t.Header
-		resp, err := http.ReadResponse(c.br, r)
+		resp, err := http.ReadResponse(c.br, q.asked())
 		switch {
 		case err != nil && c.left <= 0: // whatever it makes of what it got
 			return nil, ErrHeaders
 		case err != nil:
 			return nil, err
 		case resp.StatusCode == http.StatusSwitchingProtocols:
-			if r.Header.Get("Upgrade") == "" {
+			if !q.upgrade {
 				return nil, errors.New("upstream: another protocol was answered that nobody asked for")
 			}
 			return resp, nil

@@ -63,21 +63,26 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.Got1xxResponse != nil {
 		early = func(code int, h http.Header) error { return trace.Got1xxResponse(code, textproto.MIMEHeader(h)) }
 	}
-	return t.Ask(r.Context(), r, early)
+	return t.ask(r.Context(), r.URL.Host, &question{method: r.Method, r: r, upgrade: r.Header.Get("Upgrade") != ""}, early)
 }
 
-// Ask is RoundTrip for a request that Bare is true of, with the context ctx, not its own.
-// Answers of 1xx before the one that counts are told to early, which may be nil.
-func (t *Transport) Ask(ctx context.Context, r *http.Request, early func(code int, h http.Header) error) (*http.Response, error) {
-	c, err := t.take(ctx, r.URL.Host)
+// Ask asks a host by a request that Bare is true of and that is written already: head is its
+// first line and its headers, with the empty line. Answers of 1xx before the one that counts
+// are told to early, which may be nil.
+func (t *Transport) Ask(ctx context.Context, host, method string, head []byte, early func(code int, h http.Header) error) (*http.Response, error) {
+	return t.ask(ctx, host, &question{method: method, head: head}, early)
+}
+
+func (t *Transport) ask(ctx context.Context, host string, q *question, early func(int, http.Header) error) (*http.Response, error) {
+	c, err := t.take(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.ask(ctx, r, early)
+	resp, err := c.ask(ctx, q, early)
 	if c.used && errors.Is(err, errUnanswered) {
 		// It was given up by the server just now. A new one isn't, so this ends.
-		if c, err = t.dial(ctx, r.URL.Host); err == nil {
-			resp, err = c.ask(ctx, r, early)
+		if c, err = t.dial(ctx, host); err == nil {
+			resp, err = c.ask(ctx, q, early)
 		}
 	}
 	return resp, err
@@ -99,7 +104,7 @@ func (t *Transport) take(ctx context.Context, host string) (*conn, error) {
 		switch {
 		case c == nil:
 			return t.dial(ctx, host)
-		case c.quiet():
+		case c.arm() == nil && c.quiet(): // in this order: with a deadline that is over nothing can be looked at
 			return c, nil
 		}
 		c.close() // the server has closed it, or says what nobody asked for
@@ -111,7 +116,12 @@ func (t *Transport) dial(ctx context.Context, host string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(t, host, nc), nil
+	c := newConn(t, host, nc)
+	if err := c.arm(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func (t *Transport) pop(host string) *conn {

@@ -317,7 +317,7 @@ func TestEarly(t *testing.T) {
 		}
 	})
 	var got []string
-	resp, err := p.Ask(t.Context(), ask("GET"), func(code int, h http.Header) error {
+	resp, err := p.Ask(t.Context(), "app", "GET", []byte("GET /x HTTP/1.1\r\nHost: app\r\n\r\n"), func(code int, h http.Header) error {
 		got = append(got, fmt.Sprint(code, h.Get("Link")))
 		return nil
 	})

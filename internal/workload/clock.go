@@ -63,6 +63,8 @@ func (j *Job) OutOfTime() codes.Outcome {
 // from it doesn't count towards the number of times.
 func (j *Job) Again(o codes.Outcome) bool {
 	switch {
+	case j.Attempt.Cause == codes.Withdrawn && o == codes.Withdrawn:
+		return true // it hasn't run
 	case j.Attempt.Cause == codes.Cancelled || j.Attempt.Cause == codes.Stopped || j.Spec.NeverAgain():
 		return false
 	case j.Attempt.Cause == codes.Requeued:

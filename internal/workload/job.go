@@ -3,6 +3,8 @@
 package workload
 
 import (
+	"slices"
+
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
@@ -121,6 +123,18 @@ type Job struct {
 	Key      string
 }
 
+// AttemptOf is the job's attempt with a number.
+func (j *Job) AttemptOf(n int32) (Attempt, bool) {
+	if n == j.Attempt.N {
+		return j.Attempt, true
+	}
+	i := slices.IndexFunc(j.Past, func(a Attempt) bool { return a.N == n })
+	if i < 0 {
+		return Attempt{}, false
+	}
+	return j.Past[i], true
+}
+
 // NotRunning is what whoever wants into a job is told that doesn't run.
 func (j *Job) NotRunning() error {
 	if j.State == Stopped {
@@ -135,6 +149,23 @@ const MaxPin = 1_000_000_000
 // MaxRequeues bounds how often a job is queued again by its own wish.
 const MaxRequeues = 5
 
+// MaxWithdrawals is how often in a row an attempt of a job may fail to begin before the job
+// is held.
+
+const MaxWithdrawals = 3
+
+// Withdrawn is how many attempts of the job, the last ones in a row, couldn't begin.
+func (j *Job) Withdrawn() int {
+	n := 0
+	for _, a := range slices.Backward(append(j.Past[:len(j.Past):len(j.Past)], j.Attempt)) {
+		if a.Cause != codes.Withdrawn {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // Part is what one ledger source contributed to a job's deposit.
 type Part struct {
 	Source string       // ledger account
@@ -147,7 +178,9 @@ type Attempt struct {
 	N        int32
 	Node     string
 	Devices  []string             // UUIDs
-	Models   []catalog.ModelCount // the same, counted by model
+	Others   []Rank               `json:",omitempty"` // what it has on further machines, by rank from 1 on
+	Models   []catalog.ModelCount // all of its devices, counted by model
+	Given    []string             `json:",omitempty"` // the devices by their nodes' own names, where it is those that choose
 	Image    string               // content digest that was resolved
 	Book     int64                // ns: price versions published by then apply
 	Rate     money.Rate           // what it counts for fair share, per hour, as of its assignment
@@ -162,6 +195,7 @@ type Attempt struct {
 	Grace    int64                `json:",omitempty"` // ns from then to SIGKILL, as whoever stopped it said; 0: the job's
 	Kill     bool                 // SIGKILL was decided
 	Cause    codes.Outcome        // why it is being stopped
+	Why      string               `json:",omitempty"` // in words, of one that was withdrawn
 	Preempt  Preemption           // set when it is made to give way to another job
 	Outcome  codes.Outcome        // once ended
 	ExitCode int32
@@ -170,6 +204,36 @@ type Attempt struct {
 	Posted   money.Micros // charged so far for this attempt
 	Terms    Terms        `json:",omitzero"` // that it ran on, if its job has others now
 	Idle     idle.Count   `json:",omitzero"`
+}
+
+// Rank is what an attempt has on one of several machines, besides cores and memory.
+type Rank struct {
+	Node    string
+	Devices []string // UUIDs
+}
+
+// Ranks lists what the attempt has on each of its machines, by rank.
+func (a Attempt) Ranks() []Rank { return append([]Rank{{a.Node, a.Devices}}, a.Others...) }
+
+// Nodes lists the attempt's machines, by rank.
+func (a Attempt) Nodes() []string {
+	var out []string
+	for _, r := range a.Ranks() {
+		out = append(out, r.Node)
+	}
+	return out
+}
+
+// AllDevices lists the attempt's devices on all machines.
+func (a Attempt) AllDevices() []string {
+	if len(a.Others) == 0 {
+		return a.Devices
+	}
+	var out []string
+	for _, r := range a.Ranks() {
+		out = append(out, r.Devices...)
+	}
+	return out
 }
 
 // Part is what the attempt has of its one device, in milli-devices; 0: its devices are

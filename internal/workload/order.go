@@ -50,7 +50,7 @@ func doublings(n int64) int8 { return int8(1 + bits.Len64(uint64(max(n, 1)-1))) 
 func (j *Job) LaneOf() Lane {
 	return Lane{
 		Partition: j.Spec.Partition, In: j.In, Account: j.Account, User: j.User, QoS: j.Spec.QoS, Own: j.Spec.Priority,
-		Size: SizeOf(j.Spec.GPU, j.Spec.CPU), Pinned: j.Pinned, Pin: j.Pin,
+		Size: SizeOf(j.Spec.Ranks()*j.Spec.GPU, j.Spec.Ranks()*j.Spec.CPU), Pinned: j.Pinned, Pin: j.Pin,
 	}
 }
 

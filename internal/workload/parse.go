@@ -33,6 +33,7 @@ const (
 	maxText    = 1 << 20 // of the whole spec
 	maxGPU     = quantity.Device << 20
 	maxGPUMem  = 1 << 50 // bytes
+	maxMem     = 1 << 60 // bytes
 	maxModels  = 32
 	maxCPU     = 1 << 30 // milli-cores
 	maxTime    = int64(10*365*24*3600) * 1e9
@@ -76,6 +77,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	}
 	p.text(&s, in)
 	p.amounts(&s, in, def)
+	p.gang(&s, in)
 	p.mounts(&s, in.Mounts)
 	s.Pod = p.pod(in.Pod)
 	p.apps(&s, in.Apps)
@@ -216,7 +218,7 @@ func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 		p.bad.Add("gpu", "%q isn't whole, and a part is of one device: give %s", clip(string(in.GPU)), wantGPU)
 	}
 	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, MinCPU, maxCPU, "cores, e.g. 8 or 0.5")
-	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, MinMemory, 1<<60, "an amount such as 64G, at least 4M")
+	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, MinMemory, maxMem, "an amount such as 64G, at least 4M")
 	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, maxTime, "a span such as 2h or 90m, at least 1s")
 	s.Grace = p.grace(in.Grace, def)
 	s.Time, s.Grace = wholeSeconds(s.Time), wholeSeconds(s.Grace)
@@ -234,6 +236,39 @@ func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 	}
 	if s.GPUMem > 0 && s.GPU == 0 {
 		p.bad.Add("gpu", "is 0 but memory of a device is asked for: ask for 1 or a part of one, or leave gpu_mem out")
+	}
+}
+
+// gang reads on how many machines the job is.
+func (p *parser) gang(s *Spec, in v1.JobSpec) {
+	if in.Nodes < 0 || in.Nodes > MaxNodes {
+		p.bad.Add("nodes", "%d must be between 1 and %d", in.Nodes, MaxNodes)
+		return
+	}
+	if !slices.Contains([]string{"", SuccessAll, SuccessPrimary, SuccessAny}, in.Success) {
+		p.bad.Add("success", "%q must be all, primary or any", clip(in.Success))
+	}
+	if in.Nodes <= 1 {
+		if in.Success != "" {
+			p.bad.Add("success", "is for a job on several machines: give nodes, too, or leave it out")
+		}
+		return
+	}
+	s.Nodes, s.Success = int64(in.Nodes), in.Success
+	switch {
+	case s.Part() > 0:
+		p.bad.Add("gpu", "a job on several machines has whole devices on each: give a whole number")
+	case s.Mem > maxMem/s.Nodes:
+		p.bad.Add("mem", "is absurdly large on %d machines", s.Nodes)
+	}
+	if s.Kind == KindWorkspace {
+		p.bad.Add("nodes", "a workspace is on one machine")
+	}
+	if s.Stdin || s.TTY {
+		p.bad.Add("stdin", "a job on several machines has neither an input nor a terminal")
+	}
+	if len(in.Apps) > 0 || in.Pod != nil && len(in.Pod.Ports) > 0 {
+		p.bad.Add("nodes", "a job on several machines has no web programs and no ports of a machine")
 	}
 }
 
@@ -451,7 +486,7 @@ func (s Spec) Wire() v1.JobSpec {
 		Hold: s.Hold, Begin: instantText(s.Begin), Deadline: instantText(s.Deadline), After: s.After.String(), Array: s.Array.String(), MaxRequeues: int(s.Requeues),
 		CPU: v1.Quantity(quantity.FormatCPU(s.CPU)), Mem: v1.Quantity(quantity.FormatBytes(s.Mem)), Time: v1.Quantity(quantity.FormatDuration(s.Time)),
 	}
-	w.Pod = s.Pod.Wire()
+	w.Pod, w.Nodes, w.Success = s.Pod.Wire(), int(s.Nodes), s.Success
 	w.GPU, w.GPUMem = s.devices()
 	if s.Grace > 0 {
 		w.Grace = v1.Quantity(quantity.FormatDuration(s.Grace))

@@ -43,9 +43,11 @@ type Spec struct {
 	Mixed       bool              `json:"mixed,omitempty"`   // its devices may be of several models
 	Where       string            `json:"where,omitempty"`   // a constraint as feature.Parse reads it
 	Reservation string            `json:"reservation,omitempty"`
-	CPU         int64             `json:"cpu"`  // milli-cores
-	Mem         int64             `json:"mem"`  // bytes
-	Time        int64             `json:"time"` // ns
+	CPU         int64             `json:"cpu"`               // milli-cores
+	Mem         int64             `json:"mem"`               // bytes
+	Nodes       int64             `json:"nodes,omitempty"`   // machines that it is on at once, with all its amounts on each; 0: one
+	Success     string            `json:"success,omitempty"` // which of its ranks' ends count: see Success…; "": SuccessAll
+	Time        int64             `json:"time"`              // ns
 	Grace       int64             `json:"grace,omitempty"`
 	Signal      Signal            `json:"signal,omitzero"`
 	Requeue     []string          `json:"requeue,omitempty"`
@@ -70,6 +72,23 @@ const (
 func (s Spec) HasData() bool {
 	return s.Data == DataOn || s.Data == "" && s.Kind == KindWorkspace
 }
+
+// MaxNodes bounds on how many machines one job may be.
+const MaxNodes = 512
+
+// Ranks is on how many machines the job is: one rank, the same program, runs on each.
+func (s Spec) Ranks() int64 { return max(1, s.Nodes) }
+
+// Gang reports whether the job is on several machines, all of which it gets at once.
+func (s Spec) Gang() bool { return s.Nodes > 1 }
+
+// Which of the ranks' ends are the job's. Whatever it is, a rank that fails while it counts
+// ends all.
+const (
+	SuccessAll     = "all"     // all ranks', of which none may fail
+	SuccessPrimary = "primary" // that of rank 0, with which the others are ended
+	SuccessAny     = "any"     // the first that succeeds
+)
 
 // Streams says what a program's standard streams are.
 type Streams struct {
@@ -116,6 +135,7 @@ type Demand struct {
 	Ports     []Port
 	Wall      int64 // ns
 	Grace     int64 // ns
+	Nodes     int64 // 0: one
 	In        id.Reservation
 }
 
@@ -124,6 +144,6 @@ func (j *Job) Demand() Demand {
 	return Demand{
 		Job: j.ID, User: j.User, Account: j.Account, Path: j.Path, Partition: j.Spec.Partition, QoS: j.Spec.QoS,
 		CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Model: j.Spec.Model, GPUMem: j.Spec.GPUMem, Mixed: j.Spec.Mixed, Where: j.Spec.Where, Ports: j.Spec.Pod.Ports,
-		Wall: j.Spec.Time, Grace: j.Spec.Grace, In: j.In,
+		Wall: j.Spec.Time, Grace: j.Spec.Grace, Nodes: j.Spec.Nodes, In: j.In,
 	}
 }

@@ -50,7 +50,7 @@ type Terms struct {
 }
 
 func (j *Job) terms() Terms {
-	return Terms{j.Spec.Partition, j.Billing, j.Factor, j.Spec.CPU, j.Spec.Mem, j.Spec.Grace}
+	return Terms{j.Spec.Partition, j.Billing, j.Factor, j.Spec.Ranks() * j.Spec.CPU, j.Spec.Ranks() * j.Spec.Mem, j.Spec.Grace}
 }
 
 // TermsOf are those of one of the job's attempts.

@@ -206,7 +206,8 @@ func (w *World) IdlePolicy(j *workload.Job) idle.Policy {
 
 // AskOf is what a job asks for, or was given.
 func AskOf(j *workload.Job) limits.Ask {
-	d := limits.Demand{CPU: j.Spec.CPU, Mem: j.Spec.Mem, GPU: j.Spec.GPU, Models: j.Attempt.Models, Running: 1}
+	n := j.Spec.Ranks()
+	d := limits.Demand{CPU: n * j.Spec.CPU, Mem: n * j.Spec.Mem, GPU: n * j.Spec.GPU, Models: j.Attempt.Models, Running: 1}
 	switch {
 	case len(d.Models) > 0:
 		d.GPU = catalog.Counted(d.Models)
@@ -237,10 +238,11 @@ func holdOf(j *workload.Job) placement.Hold {
 	if j.State == workload.Stopping {
 		until = min(until, j.KillAt())
 	}
-	return placement.Hold{
+	h := placement.Hold{
 		Job: j.ID, Node: j.Attempt.Node, CPU: j.Spec.CPU, Mem: j.Spec.Mem, Devices: j.Attempt.Devices, Part: j.Attempt.Part(), Ports: placement.PortsOf(j.Spec.Pod.Ports),
-		From: j.Attempt.Assigned, Until: until, In: j.In,
+		From: j.Attempt.Assigned, Until: until, In: j.In, Others: j.Attempt.Others,
 	}
+	return h
 }
 
 // Remembered returns the answer kept for an idempotency key.

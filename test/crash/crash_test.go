@@ -81,19 +81,28 @@ func after(d time.Duration) func(context.Context) error {
 	}
 }
 
-// storm submits while the killer kills.
+// storm submits while the killer kills: so many times, and on a slow machine oftener, until as
+// many jobs were accepted.
 func storm(t *testing.T, l *load, k *killer, clients, kills int) {
 	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	stop := make(chan struct{})
 	killed := make(chan error, 1)
 	go func() {
-		killed <- k.run(t.Context(), kills)
+		err := k.run(ctx, kills)
+		for err == nil && l.count() < kills {
+			err = k.run(ctx, 1)
+		}
+		killed <- err
 		close(stop)
 	}()
-	if err := l.run(t.Context(), clients, stop); err != nil {
-		t.Error(err)
+	err := l.run(ctx, clients, stop)
+	cancel() // clients that have all failed reach no number
+	if kerr := <-killed; err == nil {
+		err = kerr
 	}
-	must(t, <-killed)
+	must(t, err)
 }
 
 // TestQuick kills a server without containers much more often, within its start
@@ -169,8 +178,7 @@ func TestChains(t *testing.T) {
 	jobs := map[string]v1.Job{}
 	for job, err := range c.Jobs(t.Context(), v1.JobQuery{Account: account, State: "all", User: "*"}) {
 		must(t, err)
-		done, err := c.Wait(t.Context(), job.ID, v1.Ended, v1.WaitOptions{})
-		must(t, err)
+		done := wait(t, c, job.ID, v1.Ended)
 		jobs[job.ID] = *done
 	}
 	if len(jobs) != 7*rounds {
@@ -238,8 +246,7 @@ func TestPreemption(t *testing.T) {
 	rand := seeded(t)
 	for range rounds {
 		victim := submit("normal", "2s", "forever", "trap-term=150ms")
-		_, err := c.Wait(t.Context(), victim, v1.Running, v1.WaitOptions{})
-		must(t, err)
+		wait(t, c, victim, v1.Running)
 		longer := submit("normal", "2s", "forever")
 		urgent := submit("urgent", "2s", "run=10ms")
 		for claimed := false; !claimed; {
@@ -253,8 +260,7 @@ func TestPreemption(t *testing.T) {
 		must(t, s.Kill())
 		must(t, s.Launch(t.Context()))
 		must(t, s.Ready(t.Context()))
-		done, err := c.Wait(t.Context(), urgent, v1.Ended, v1.WaitOptions{})
-		must(t, err)
+		done := wait(t, c, urgent, v1.Ended)
 		for _, id := range []string{victim, longer} {
 			job, err := c.Job(t.Context(), id)
 			must(t, err)
@@ -263,8 +269,7 @@ func TestPreemption(t *testing.T) {
 			}
 			_, err = c.Stop(t.Context(), id, v1.StopRequest{Now: true})
 			must(t, err)
-			_, err = c.Wait(t.Context(), id, v1.Ended, v1.WaitOptions{})
-			must(t, err)
+			wait(t, c, id, v1.Ended)
 		}
 	}
 	consistent(t, c)
@@ -283,8 +288,7 @@ func TestArray(t *testing.T) {
 	must(t, err)
 	k := &killer{site: s, rand: seeded(t), least: 20 * time.Millisecond, most: 400 * time.Millisecond}
 	must(t, k.run(t.Context(), kills))
-	array, err = c.Wait(t.Context(), array.ID, v1.Ended, v1.WaitOptions{})
-	must(t, err)
+	array = wait(t, c, array.ID, v1.Ended)
 	ended := int64(0)
 	for _, n := range array.Array.Ended {
 		ended += n

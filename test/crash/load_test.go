@@ -80,7 +80,9 @@ type load struct {
 // run submits from so many clients until stop is closed, each submission under a
 // key of its own and repeated until it is answered.
 func (l *load) run(ctx context.Context, clients int, stop <-chan struct{}) error {
+	l.mu.Lock()
 	l.accepted = map[string]string{}
+	l.mu.Unlock()
 	errs := make([]error, clients)
 	var wg sync.WaitGroup
 	for i := range clients {
@@ -88,6 +90,13 @@ func (l *load) run(ctx context.Context, clients int, stop <-chan struct{}) error
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// count is how many jobs were accepted.
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.accepted)
 }
 
 func (l *load) one(ctx context.Context, client int, stop <-chan struct{}) error {
@@ -127,6 +136,23 @@ func (l *load) submit(ctx context.Context, key string) (*v1.Job, error) {
 	}
 }
 
+// hung is after how long a job that should get somewhere counts as one that never will.
+const hung = 5 * time.Minute
+
+// wait waits until a job is where it should get. One that isn't ends the test and shows itself,
+// so that it isn't for the test's own end to say so.
+func wait(t *testing.T, c *v1.Client, id string, until v1.Until) *v1.Job {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	job, err := c.Wait(ctx, id, until, v1.WaitOptions{})
+	if err != nil {
+		now, _ := c.Job(t.Context(), id)
+		t.Fatalf("job %s: %v; it is %+v", id, err, now)
+	}
+	return job
+}
+
 // ended waits until every accepted job has ended, and returns all jobs of the
 // account by id. What was accepted must be there, once, and nothing else.
 func (l *load) ended(t *testing.T) map[string]v1.Job {
@@ -141,9 +167,7 @@ func (l *load) ended(t *testing.T) map[string]v1.Job {
 	}
 	jobs := map[string]v1.Job{}
 	for id := range names {
-		if _, err := l.client.Wait(ctx, id, v1.Ended, v1.WaitOptions{}); err != nil {
-			t.Errorf("accepted job %s: %v", id, err)
-		}
+		wait(t, l.client, id, v1.Ended)
 	}
 	for job, err := range l.client.Jobs(ctx, v1.JobQuery{Account: account, State: "all", User: "*"}) {
 		must(t, err)

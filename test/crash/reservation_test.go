@@ -69,10 +69,10 @@ func TestReservations(t *testing.T) {
 	inside := 0
 	for job, err := range c.Jobs(t.Context(), v1.JobQuery{Account: account, State: "all", User: "*"}) {
 		must(t, err)
-		done, err := c.Wait(t.Context(), job.ID, v1.Ended, v1.WaitOptions{})
-		must(t, err)
+		done := wait(t, c, job.ID, v1.Ended)
+		given := begun(t, c, done)
 		within := slices.ContainsFunc(booked, func(w window) bool {
-			return done.Started != nil && !done.Started.Before(w.from) && done.Started.Before(w.gone)
+			return done.Started != nil && !done.Started.Before(w.from) && given.Before(w.gone)
 		})
 		switch {
 		case job.Spec.Reservation == "" && done.Started != nil:
@@ -119,6 +119,23 @@ func reserve(t *testing.T, c *v1.Client, r v1.NewReservation) *v1.Reservation {
 		}
 		must(t, after(100*time.Millisecond)(t.Context()))
 	}
+}
+
+// begun is when a job got its devices for the last time: a server that is killed then starts it
+// when it is up again, maybe after the window.
+func begun(t *testing.T, c *v1.Client, j *v1.Job) (at time.Time) {
+	t.Helper()
+	page, err := c.EventPage(t.Context(), v1.EventQuery{Job: j.ID})
+	must(t, err)
+	for _, e := range page.Items {
+		if e.State == "starting" {
+			at = e.At
+		}
+	}
+	if at.IsZero() && j.Started != nil {
+		t.Fatalf("job %s has begun and was never given devices: %+v", j.ID, page.Items)
+	}
+	return at
 }
 
 // atOnce is how many of the jobs ran at one time in a window.

@@ -25,8 +25,7 @@ func TestSteps(t *testing.T) {
 	c := client(t, s, s.User("ada"))
 	job, err := c.Submit(t.Context(), v1.JobSpec{Account: account, Image: "tiny:1", Command: []string{"sleep", "600"}})
 	must(t, err)
-	_, err = c.Wait(t.Context(), job.ID, v1.Running, v1.WaitOptions{})
-	must(t, err)
+	wait(t, c, job.ID, v1.Running)
 	onHost, err := c.Submit(t.Context(), v1.JobSpec{Account: account, Kind: v1.KindBatch, Command: []string{"sh", "-c", "setsid sleep 599 & wait"}})
 	must(t, err)
 	killed := make(chan error, 1)
@@ -74,8 +73,7 @@ func TestSteps(t *testing.T) {
 		}
 		_, err = c.Stop(t.Context(), j.ID, v1.StopRequest{Now: true})
 		must(t, err)
-		_, err = c.Wait(t.Context(), j.ID, v1.Ended, v1.WaitOptions{Window: away})
-		must(t, err)
+		wait(t, c, j.ID, v1.Ended)
 	}
 	consistent(t, s.Client())
 	t.Logf("%d steps, %d kills", len(steps), kills)

@@ -25,6 +25,7 @@ type Config struct {
 	Images []string // archives to load, such as tiny.tar; none for the sim engine
 	Extra  string   // more of the configuration file, YAML
 	Sim    bool     // no containers: the sim engine
+	Engine string   // the configuration's section engine, where containers aren't this machine's; $SITE is Dir
 	// Tmpfs, if set, is the size of a file system of its own for the data directory.
 	Tmpfs string
 }
@@ -120,6 +121,9 @@ func (s *Site) furnish() error {
 
 func (s *Site) yaml() string {
 	text := fmt.Sprintf("listen: {socket: %s, http: %q, ssh: \"127.0.0.1:0\"}\n", s.Socket(), s.http)
+	if s.cfg.Engine != "" {
+		return text + "engine: " + strings.ReplaceAll(s.cfg.Engine, "$SITE", s.Dir) + "\n" + s.cfg.Extra
+	}
 	if s.cfg.Sim {
 		text += "engine: {kind: sim, node_name: gpu1, host: {programs: true}}\n"
 	} else {
@@ -186,7 +190,7 @@ func (s *Site) addUser(name string) error {
 }
 
 func (s *Site) load(ctx context.Context) error {
-	if s.cfg.Sim || len(s.cfg.Images) == 0 {
+	if s.cfg.Sim || s.cfg.Engine != "" || len(s.cfg.Images) == 0 {
 		return nil
 	}
 	args := []string{}
@@ -213,7 +217,7 @@ func (s *Site) Close() error {
 		s.client.Close()
 	}
 	err := s.Kill()
-	if !s.cfg.Sim {
+	if !s.cfg.Sim && s.cfg.Engine == "" {
 		err = errors.Join(err, output(s.Daemon(ctx, "runtime", "destroy")))
 	}
 	if s.cfg.Tmpfs != "" {

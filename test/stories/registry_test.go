@@ -5,7 +5,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
@@ -58,22 +56,7 @@ func hub(t *testing.T, s *site.Site) (host string) {
 // greeting is the tiny image with an entry point and a command.
 func greeting(t *testing.T, s *site.Site) v1.Image {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.Command("tar", "-C", dir, "-xf", filepath.Join(s.Images(), "tiny.tar")).CombinedOutput(); err != nil {
-		t.Fatalf("unpacking the tiny image: %v: %s", err, out)
-	}
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := index.Image(all.Manifests[0].Digest)
-	if err == nil {
-		img, err = mutate.Config(img, v1.Config{Entrypoint: []string{"/bin/echo", "hello,"}, Cmd: []string{"world"}, Env: []string{"PATH=/bin"}})
-	}
+	img, err := mutate.Config(archived(t, filepath.Join(s.Images(), "tiny.tar")), v1.Config{Entrypoint: []string{"/bin/echo", "hello,"}, Cmd: []string{"world"}, Env: []string{"PATH=/bin"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ type Reason string
 const (
 	// Structure: the request can never run as it stands.
 	DevicesNeverFit   Reason = "DEVICES_NEVER_FIT"
+	NodesNeverFit     Reason = "NODES_NEVER_FIT"
 	CPUNeverFit       Reason = "CPU_NEVER_FIT"
 	MemoryNeverFit    Reason = "MEM_NEVER_FIT"
 	DevicesNotShared  Reason = "DEVICES_NOT_SHARED" // the partition gives whole devices only
@@ -55,6 +56,7 @@ const (
 	PriceMissing   Reason = "PRICE_MISSING"
 
 	// Waiting: time cures it.
+	NodesBusy        Reason = "NODES_BUSY" // of those that a job needs at once
 	DevicesBusy      Reason = "DEVICES_BUSY"
 	DevicesForeign   Reason = "DEVICES_FOREIGN"
 	DevicesUnhealthy Reason = "DEVICES_UNHEALTHY"
@@ -75,6 +77,12 @@ const (
 	ArrayFull        Reason = "ARRAY_FULL"    // as many elements run as may at once
 	ArrayStarted     Reason = "ARRAY_STARTED" // no element waits
 
+	// Starting: what keeps a job from beginning where it was placed.
+	ClusterPlace   Reason = "CLUSTER_PLACE"   // the cluster's scheduler, or the node, doesn't take it
+	ClusterImage   Reason = "CLUSTER_IMAGE"   // the node can't get its image
+	ClusterQueue   Reason = "CLUSTER_QUEUE"   // a queue of the cluster hasn't let it in
+	ClusterRefuses Reason = "CLUSTER_REFUSES" // the cluster takes no Pod of Croft's now
+
 	// Running: what a job that is stopped for being idle was seen to do.
 	Idle Reason = "IDLE"
 )
@@ -91,8 +99,9 @@ const (
 	OutOfMemory Outcome = "out_of_memory"
 	OutOfCredit Outcome = "out_of_credit"
 	Preempted   Outcome = "preempted"
-	Requeued    Outcome = "requeued" // an attempt only: stopped to be queued again
-	Stopped     Outcome = "stopped"  // an attempt of a workspace, which somebody stopped
+	Requeued    Outcome = "requeued"  // an attempt only: stopped to be queued again
+	Withdrawn   Outcome = "withdrawn" // an attempt only: it couldn't begin where it was placed
+	Stopped     Outcome = "stopped"   // an attempt of a workspace, which somebody stopped
 	NodeFailed  Outcome = "node_failed"
 	Deadline    Outcome = "deadline"
 )

@@ -63,8 +63,8 @@ type daemon struct {
 	out, err io.Writer
 	running  bool // past the checks of the command line
 
-	configPath, data, http, socket string
-	asJSON                         string
+	configPath, data, http, socket, engine string
+	asJSON                                 string
 }
 
 func (d *daemon) root() *cobra.Command {
@@ -78,11 +78,12 @@ func (d *daemon) root() *cobra.Command {
 		Use: "server", Short: "Run the server",
 		Long: `Run the server until SIGTERM or SIGINT. Jobs go on running when it stops, and are
 picked up when it starts again. SIGHUP confirms the machine's clock after a jump.`,
-		Example: "  croft server                          # as the configuration says\n  croft server --data .croft            # everything in one folder\n  croft server --config /etc/croft/croft.yaml",
+		Example: "  croft server                          # as the configuration says\n  croft server --data .croft            # everything in one folder\n  croft server --config /etc/croft/croft.yaml\n  croft server --engine kube            # on the cluster that the configuration names",
 		Args:    cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return d.server() },
 	}
 	server.Flags().StringVar(&d.http, "http", "", "loopback address of the HTTP API, or off")
 	server.Flags().StringVar(&d.socket, "socket", "", "path of the unix socket")
+	server.Flags().StringVar(&d.engine, "engine", "", "what runs the jobs, cri, kube or sim, in place of the configuration's")
 	runtime := &cobra.Command{
 		Use: "runtime", Short: "Run Croft's own container runtime in the foreground",
 		Long:    "Run Croft's own container runtime in the foreground, for a service manager. Without\none there is no need to: the server starts it, and it outlives the server.",
@@ -115,7 +116,7 @@ func (d *daemon) config() (config.Config, error) {
 		}
 	}
 	var flags []config.Setting
-	for _, f := range []struct{ key, value, flag string }{{"data", d.data, "--data"}, {"listen.http", d.http, "--http"}, {"listen.socket", d.socket, "--socket"}} {
+	for _, f := range []struct{ key, value, flag string }{{"data", d.data, "--data"}, {"listen.http", d.http, "--http"}, {"listen.socket", d.socket, "--socket"}, {"engine.kind", d.engine, "--engine"}} {
 		if f.value != "" {
 			flags = append(flags, config.Setting{Key: f.key, Value: f.value, From: f.flag})
 		}

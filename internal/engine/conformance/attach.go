@@ -299,7 +299,7 @@ func attachStep(w *world) {
 	a := w.start(w.Commands.Sleep)
 	s := step(a, 2, w.Commands.Copy)
 	s.Stdin = true
-	w.must("StartStep", w.Engine.StartStep(w.Context(), a, s))
+	w.must("StartStep", w.startStep(a, s))
 	id := engine.StepID{Attempt: a.Attempt, N: 2}
 	w.awaitPhase(id, engine.PhaseRunning)
 	if got := w.attachOnce(id, strings.NewReader("to the step\n")); got != "to the step\n" {

@@ -42,6 +42,8 @@ type Fixture struct {
 	// Step lets a little time pass while the suite waits for something: a virtual
 	// clock advances. Optional: real time passes by itself.
 	Step func()
+	// NoListen is set for an engine that can't listen inside of steps, and says so.
+	NoListen bool
 	// LoseEvents makes the engine lose the events of its watches while on.
 	// Optional: without it the suite only stalls a watcher.
 	LoseEvents func(on bool)
@@ -91,7 +93,7 @@ type Line struct {
 }
 
 // patience is how long (real time) the suite waits for one thing.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Run runs the suite on the engine that open returns. open is called once. Most
 // cases run in parallel and go on after Run has returned, so what open opens must

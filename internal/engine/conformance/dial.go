@@ -24,12 +24,12 @@ func dialCases() []testCase {
 // listenPort is one that nothing of the suite listens on otherwise.
 const listenPort = 18_099
 
-// dial connects once the program listens.
-func (w *world) dial(e engine.Engine, id engine.StepID, port uint16) net.Conn {
+// dial connects once the program listens. That it doesn't may be said by the first Read only.
+func (w *world) dial(e engine.Engine, id engine.StepID) net.Conn {
 	w.Helper()
 	var c net.Conn
-	w.await(fmt.Sprint("port ", port, " of ", id), func() bool {
-		got, err := e.Dial(w.Context(), id, port)
+	w.await(fmt.Sprint("port ", listenPort, " of ", id), func() bool {
+		got, err := e.Dial(w.Context(), id, listenPort)
 		if not := new(engine.DialError); errors.As(err, &not) {
 			return false
 		}
@@ -38,22 +38,25 @@ func (w *world) dial(e engine.Engine, id engine.StepID, port uint16) net.Conn {
 		return true
 	})
 	w.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		w.Fatal(err)
-	}
+	w.must("SetDeadline", c.SetDeadline(time.Now().Add(patience)))
 	return c
 }
 
-// ask asks for a page on a connection.
-func (w *world) ask(c net.Conn) string {
+// wantPage asks for the page of Commands.Listen, until the program listens.
+func (w *world) wantPage(e engine.Engine, id engine.StepID) {
 	w.Helper()
-	go func() { _, _ = io.WriteString(c, "GET / HTTP/1.0\r\nHost: x\r\n\r\n") }() // what is read says how it went
-	b, err := io.ReadAll(c)
-	if err != nil {
-		w.Errorf("reading from the step: %v", err)
-	}
-	_, body, _ := bytes.Cut(b, []byte("\r\n\r\n"))
-	return string(body)
+	w.await("the page of "+id.String(), func() bool {
+		c := w.dial(e, id)
+		go func() { _, _ = io.WriteString(c, "GET / HTTP/1.0\r\nHost: x\r\n\r\n") }() // what is read says how it went
+		b, err := io.ReadAll(c)
+		if not := new(engine.DialError); errors.As(err, &not) {
+			return false
+		}
+		if _, body, _ := bytes.Cut(b, []byte("\r\n\r\n")); err != nil || string(body) != "hello\n" {
+			w.Fatalf("%s answers %q, %v", id, b, err)
+		}
+		return true
+	})
 }
 
 func dialReaches(w *world) {
@@ -64,9 +67,7 @@ func dialReaches(w *world) {
 	again := w.Reconnect(w.T)
 	defer func() { w.must("Close", again.Close()) }()
 	for _, e := range []engine.Engine{w.Engine, w.Engine, again} {
-		if got := w.ask(w.dial(e, a.Attempt.Primary(), listenPort)); got != "hello\n" {
-			w.Errorf("it answers %q", got)
-		}
+		w.wantPage(e, a.Attempt.Primary())
 	}
 }
 
@@ -74,12 +75,10 @@ func dialReaches(w *world) {
 func dialApart(w *world) {
 	a, other := w.start(w.Commands.Sleep), w.start(w.Commands.Sleep)
 	s := step(a, 2, w.Commands.Listen(listenPort))
-	w.must("StartStep", w.Engine.StartStep(w.Context(), a, s))
+	w.must("StartStep", w.startStep(a, s))
 	id := engine.StepID{Attempt: a.Attempt, N: 2}
 	w.awaitPhase(id, engine.PhaseRunning)
-	if got := w.ask(w.dial(w.Engine, id, listenPort)); got != "hello\n" {
-		w.Errorf("it answers %q", got)
-	}
+	w.wantPage(w.Engine, id)
 	w.awaitPhase(other.Attempt.Primary(), engine.PhaseRunning)
 	w.wantNothingListens(other.Attempt.Primary())
 }
@@ -87,6 +86,11 @@ func dialApart(w *world) {
 func (w *world) wantNothingListens(id engine.StepID) {
 	w.Helper()
 	c, err := w.Engine.Dial(w.Context(), id, listenPort)
+	if err == nil { // then the first Read says it
+		w.Cleanup(func() { c.Close() })
+		w.must("SetDeadline", c.SetDeadline(time.Now().Add(patience)))
+		_, err = c.Read(make([]byte, 1))
+	}
 	var not *engine.DialError
 	if !errors.As(err, &not) || not.Port != listenPort || not.Message != engine.NothingListens {
 		w.Errorf("connection %v, error %v, want a DialError", c, err)
@@ -115,7 +119,8 @@ func dialUnknown(w *world) {
 func dialEnds(w *world) {
 	a := w.start(w.Commands.Listen(listenPort))
 	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
-	c := w.dial(w.Engine, a.Attempt.Primary(), listenPort)
+	w.wantPage(w.Engine, a.Attempt.Primary()) // it listens
+	c := w.dial(w.Engine, a.Attempt.Primary())
 	w.must("Stop", w.Engine.Stop(w.Context(), a.Attempt))
 	w.awaitExit(a.Attempt.Primary())
 	if b, err := io.ReadAll(c); len(b) > 0 || errors.Is(err, net.ErrClosed) || isTimeout(err) {

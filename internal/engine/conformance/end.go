@@ -61,6 +61,15 @@ func stopKills(w *world) {
 	}
 }
 
+// wantStopped checks how Stop has ended a program: by SIGKILL, which an engine may tell it of
+// by SIGTERM just before.
+func (w *world) wantStopped(got engine.Status) {
+	w.Helper()
+	if got.ExitCode != 137 && got.ExitCode != 143 || got.OutOfMemory || got.Failure != "" {
+		w.Errorf("after Stop: %+v", got)
+	}
+}
+
 func stopTwice(w *world) {
 	a := w.start(w.Commands.Sleep)
 	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)

@@ -19,7 +19,7 @@ func hostBesideContainer(w *world) {
 	if w.host {
 		s.Container = (&world{T: w.T, suite: w.suite}).allocation(w.Commands.UntilTerm).Container
 	}
-	w.must("StartStep", w.Engine.StartStep(w.Context(), a, s))
+	w.must("StartStep", w.startStep(a, s))
 	id := engine.StepID{Attempt: a.Attempt, N: 2}
 	w.awaitLine(id, "ready")
 	w.must("Signal", w.Engine.Signal(w.Context(), id, "TERM"))
@@ -30,14 +30,12 @@ func hostBesideContainer(w *world) {
 		w.Errorf("the primary is %+v", got)
 	}
 	s.N, s.Command = 3, w.Commands.IgnoreTerm
-	w.must("StartStep", w.Engine.StartStep(w.Context(), a, s))
+	w.must("StartStep", w.startStep(a, s))
 	id.N = 3
 	w.awaitLine(id, "ready")
 	w.must("Stop", w.Engine.Stop(w.Context(), a.Attempt))
 	for _, each := range []engine.StepID{a.Attempt.Primary(), id} {
-		if got := w.awaitExit(each); got.ExitCode != 137 {
-			w.Errorf("%s ended as %+v", each, got)
-		}
+		w.wantStopped(w.awaitExit(each))
 	}
 }
 

@@ -21,6 +21,13 @@ func listenTakes(w *world) {
 	a := w.start(w.Commands.Sleep)
 	id := a.Attempt.Primary()
 	w.awaitPhase(id, engine.PhaseRunning)
+	if w.NoListen {
+		_, err := w.Engine.Listen(w.Context(), id, listenPort)
+		if refused := new(engine.ListenError); !errors.As(err, &refused) || refused.Message == "" {
+			w.Errorf("error %v, want a ListenError with a message", err)
+		}
+		return
+	}
 	for _, port := range []uint16{0, listenPort} {
 		ln, err := w.Engine.Listen(w.Context(), id, port)
 		w.must("Listen", err)
@@ -54,6 +61,9 @@ func listenTakes(w *world) {
 }
 
 func listenRefused(w *world) {
+	if w.NoListen {
+		return // as listenTakes has seen
+	}
 	a := w.start(w.Commands.Sleep)
 	id := a.Attempt.Primary()
 	w.awaitPhase(id, engine.PhaseRunning)

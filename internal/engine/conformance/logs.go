@@ -21,7 +21,7 @@ func logCases() []testCase {
 }
 
 // pause is between lines whose order or time matters: streams are separate pipes.
-const pause = 100 * time.Millisecond
+const pause = 500 * time.Millisecond
 
 func threeLines() []Line {
 	return []Line{

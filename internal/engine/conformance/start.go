@@ -136,7 +136,20 @@ func startNotFound(w *world) {
 func startWithoutImage(w *world) {
 	a := w.allocation(w.Commands.Sleep)
 	a.Image, a.ImageID = w.ImageMissing, ""
-	w.wantStartError(w.Engine.Start(w.Context(), a))
+	w.wantNoImage(a.Attempt.Primary(), w.Engine.Start(w.Context(), a))
+}
+
+// wantNoImage checks that a step whose image can't be had is refused, at once or when the
+// node has found that out.
+func (w *world) wantNoImage(id engine.StepID, err error) {
+	w.Helper()
+	if err != nil {
+		w.wantStartError(err)
+		return
+	}
+	if got := w.awaitExit(id); got.Failure == "" {
+		w.Errorf("without its image the step ended as %+v", got)
+	}
 }
 
 func (w *world) wantStartError(err error) {

@@ -255,7 +255,7 @@ func terminalIsEnded(w *world) {
 
 func terminalOfStep(w *world) {
 	a := w.start(w.Commands.Sleep)
-	w.must("StartStep", w.Engine.StartStep(w.Context(), a, step(a, 2, w.Commands.Sleep)))
+	w.must("StartStep", w.startStep(a, step(a, 2, w.Commands.Sleep)))
 	id := engine.StepID{Attempt: a.Attempt, N: 2}
 	w.awaitPhase(id, engine.PhaseRunning)
 	in := w.joinTerminal(id, joining("main"))

@@ -21,8 +21,17 @@ func usageGrows(w *world) {
 	busy, asleep := w.start(w.Commands.Busy), w.start(w.Commands.Sleep)
 	w.awaitLine(busy.Attempt.Primary(), "ready")
 	w.awaitPhase(asleep.Attempt.Primary(), engine.PhaseRunning)
-	first := w.usage(busy)
 	before := w.usage(asleep)
+	w.await("a program that sleeps to have used what it took to start", func() bool {
+		last := before
+		now := w.usage(asleep)
+		if !now.At.After(last.At) {
+			return false
+		}
+		before = now
+		return now.CPU-last.CPU < computed/4
+	})
+	first := w.usage(busy)
 	var now engine.AttemptUsage
 	w.await("a program that computes to use CPU", func() bool {
 		now = w.usage(busy)

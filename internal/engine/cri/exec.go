@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // execCommand is the command line of a request in a container.
@@ -16,14 +16,7 @@ func execCommand(req engine.ExecRequest) []string {
 	if req.SFTP {
 		return []string{record.InitPath, record.SFTP}
 	}
-	how := record.Exec
-	switch {
-	case req.Shell: // at a terminal, which stays open by its input
-		how = record.Shell
-	case req.Stdin != nil && !req.TTY:
-		how = record.Feed
-	}
-	return append([]string{record.InitPath, how, "--"}, req.Command...)
+	return record.Beside(req.Command, req.Shell, req.Stdin != nil && !req.TTY)
 }
 
 // Exec implements engine.Engine. The runtime runs the command with the

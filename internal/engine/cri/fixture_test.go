@@ -204,7 +204,7 @@ func open(t testing.TB, cfg Config) *testEngine {
 // discardAll stops and removes every attempt of the instance and checks that
 // nothing is left of them.
 func (e *testEngine) discardAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	all, err := e.List(ctx)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"croft.dev/croft/internal/engine/cri/room"
+	"croft.dev/croft/internal/engine/room"
 )
 
 // fullness says how full the file system of an open file is, if there is no room left in it;

@@ -17,8 +17,8 @@ import (
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri/cgroup"
 	"croft.dev/croft/internal/engine/cri/devices"
-	"croft.dev/croft/internal/engine/cri/record"
 	"croft.dev/croft/internal/engine/cri/shim"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // A host step is a program on the machine itself. Its processes are in a control group of

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/engine/cri/record"
 	"croft.dev/croft/internal/engine/cri/shim"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // execHost runs a command beside a host step's program: as the same user, in the same

@@ -13,7 +13,7 @@ import (
 
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri/cgroup"
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 const (

@@ -27,7 +27,7 @@ import (
 
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/engine/cri/layer"
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // An image is saved by what containerd has besides the CRI: what a container has written is

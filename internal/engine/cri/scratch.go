@@ -73,7 +73,7 @@ func (e *Engine) prepare(a engine.Allocation) error {
 	if err := os.MkdirAll(e.logDir(a.Attempt), 0o750); err != nil {
 		return fmt.Errorf("cri: %w", err)
 	}
-	if err := writeOnce(s.group(), groupFile(a.User)); err != nil {
+	if err := writeOnce(s.group(), a.User.GroupFile()); err != nil {
 		return err
 	}
 	machine, err := os.ReadFile("/etc/hosts")

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // exitKilled is the exit code of a process that SIGKILL ended.
@@ -204,6 +204,7 @@ func (e *Engine) apply(st *engine.Status, t times) {
 	note, err := record.Read(e.scratch(st.Attempt).step(st.Step).record())
 	if err != nil {
 		note = record.Record{}
+		st.ExitCode = record.Unnoted(t.code)
 	}
 	switch {
 	case t.code == record.ExitNotFound && note.Failure == record.NotFound:

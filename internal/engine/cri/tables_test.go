@@ -62,7 +62,7 @@ func TestIdentityFiles(t *testing.T) {
 		t.Errorf("passwd (-want +got):\n%s", diff)
 	}
 	wantGroups := "users:x:100:ev_il_\nvideo2:x:44:ev_il_\nroot:x:0:\nbin:x:1:\ndaemon:x:2:\ntty:x:5:\nmail:x:8:\nutmp:x:43:\nnogroup:x:65534:\n"
-	if diff := cmp.Diff(wantGroups, groupFile(a.User)); diff != "" {
+	if diff := cmp.Diff(wantGroups, a.User.GroupFile()); diff != "" {
 		t.Errorf("group (-want +got):\n%s", diff)
 	}
 }

@@ -1,18 +1,16 @@
 package cri
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
-	"croft.dev/croft/internal/engine/cri/keep"
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/keep"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // Terminals implements engine.Engine. The keeper is started as an exec, and is a process of
@@ -63,9 +61,9 @@ func (e *Engine) startKeeper(ctx context.Context, id engine.StepID, container, d
 	defer unlock()
 	conn, err := keep.Dial(dir) // another call may have started it
 	for try := 0; errors.Is(err, keep.ErrNone) && try < keeperTries; try++ {
-		said := &brief{}
+		said := &keep.Brief{}
 		code, xerr := e.execIn(ctx, container, engine.ExecRequest{
-			Command: []string{record.InitPath, keep.AsLauncher}, Stdout: io.Discard, Stderr: said,
+			Command: []string{record.InitPath, keep.AsLauncher, record.Dir}, Stdout: io.Discard, Stderr: said,
 		})
 		switch {
 		case xerr != nil:
@@ -76,26 +74,4 @@ func (e *Engine) startKeeper(ctx context.Context, id engine.StepID, container, d
 		conn, err = keep.Dial(dir)
 	}
 	return conn, err
-}
-
-// brief is the beginning of what a program says.
-type brief struct{ bytes.Buffer }
-
-const maxBrief = 512
-
-// Write never fails.
-func (b *brief) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), max(0, maxBrief-b.Len()))])
-	return len(p), nil
-}
-
-// String is one line of printable text.
-func (b *brief) String() string {
-	text := strings.TrimPrefix(strings.TrimSpace(b.Buffer.String()), "croft: ")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
 }

@@ -63,6 +63,7 @@ const untilSignalled = -1
 //	                 oom      ends out of memory
 //	                 ignore-term, trap-term=2s, trap=USR1  see Program
 //	                 not-found  isn't there;  refuse=TEXT  can't be started
+//	                 ranks=A|B|C  what each rank of a gang does, its words joined by commas
 //	                 listen=8888  listens on that port, see Config.Serve
 //	                 sizes    prints the size of its terminal whenever that changes
 //	                 cpu=0.5  uses half a core;  gpu=80,0  keeps its devices busy so
@@ -121,6 +122,17 @@ func parseWords(words []string, env map[string]string, workdir string) Program {
 	return b.program()
 }
 
+// rank reads what the rank of a gang does that it is, or the last that is said.
+func (b *builder) rank(all []string) bool {
+	n, _ := strconv.Atoi(b.env["RANK"]) // 0 of one that is none
+	for word := range strings.SplitSeq(all[min(n, len(all)-1)], ",") {
+		if !b.word(word) {
+			return false
+		}
+	}
+	return true
+}
+
 // word reads one word of sim and reports whether it could.
 func (b *builder) word(word string) bool {
 	name, value, _ := strings.Cut(word, "=")
@@ -174,6 +186,8 @@ func (b *builder) word(word string) bool {
 		b.p.Failure = "exec: \"sim\": executable file not found in $PATH"
 	case "refuse":
 		b.p.Refusal = value
+	case "ranks":
+		ok = b.rank(strings.Split(value, "|"))
 	default:
 		return false
 	}

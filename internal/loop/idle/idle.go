@@ -132,10 +132,10 @@ func (l *Loop) read(w *world.World, j *workload.Job, p idle.Policy, now int64) [
 	sample, ok := l.cfg.Book.Last(id.Attempt{Job: j.ID, N: j.Attempt.N})
 	known := ok && now-sample.At <= fresh && j.Attempt.Lost == 0
 	var out []idle.Reading
-	if len(j.Attempt.Devices) > 0 {
+	if len(j.Attempt.AllDevices()) > 0 {
 		out = append(out, p.ReadDevices(busy(w, j, sample, known)))
 	}
-	out = append(out, p.ReadCPU(sample.CPU, known && sample.Known, j.Spec.CPU))
+	out = append(out, p.ReadCPU(sample.CPU, known && sample.Known, j.Spec.Ranks()*j.Spec.CPU))
 	if l.cfg.Connections != nil {
 		for _, kind := range []idle.Signal{idle.SSH, idle.Terminal, idle.Browser} {
 			open, last := l.cfg.Connections(j.ID, kind)
@@ -148,7 +148,7 @@ func (l *Loop) read(w *world.World, j *workload.Job, p idle.Policy, now int64) [
 // busy is how busy each device of a job is.
 func busy(w *world.World, j *workload.Job, sample usage.Sample, known bool) []idle.Busy {
 	var out []idle.Busy
-	for _, uuid := range j.Attempt.Devices {
+	for _, uuid := range j.Attempt.AllDevices() {
 		b := idle.Busy{Name: uuid}
 		if d, ok := w.Placement.Devices.Get(uuid); ok && d.Name != "" {
 			b.Name = d.Name

@@ -67,15 +67,23 @@ func New(t testing.TB, fleet *sim.Fleet) *Port {
 
 // NewFleet returns one node of four devices that has the images train:1 and, to
 // be pulled in ten seconds, far:1.
-func NewFleet(t testing.TB) *sim.Fleet {
+func NewFleet(t testing.TB) *sim.Fleet { return NewCluster(t, 1) }
+
+// NewCluster is NewFleet with more such nodes, gpu1 and so on, whose devices are numbered
+// through.
+func NewCluster(t testing.TB, nodes int) *sim.Fleet {
 	t.Helper()
+	const each = 4
 	cfg := sim.Config{
 		Clock: clock.System{}, Instance: Instance,
-		Nodes:  []engine.Node{{Name: "gpu1", CPU: 64_000, Memory: 512 << 30, Ready: true}},
 		Images: []sim.Image{{Ref: "train:1", Size: 1 << 20, Present: true}, {Ref: "far:1", Size: 1000, PullTime: 10 * time.Second}},
 	}
-	for i := range 4 {
-		cfg.Devices = append(cfg.Devices, engine.Device{UUID: fmt.Sprintf("SIM-%d", i), Node: "gpu1", Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: 80 << 30, Healthy: true})
+	for n := range nodes {
+		node := fmt.Sprintf("gpu%d", n+1)
+		cfg.Nodes = append(cfg.Nodes, engine.Node{Name: node, CPU: 64_000, Memory: 512 << 30, Ready: true})
+		for i := range each {
+			cfg.Devices = append(cfg.Devices, engine.Device{UUID: fmt.Sprintf("SIM-%d", n*each+i), Node: node, Index: i, Name: fmt.Sprintf("gpu%d", i), Model: "a100", Memory: 80 << 30, Healthy: true})
+		}
 	}
 	f, err := sim.NewFleet(cfg)
 	if err != nil {

@@ -30,8 +30,11 @@ type Images interface {
 type Config struct {
 	Port   loop.Port
 	Images Images
-	Depth  int                      // waiting jobs per partition that get a promise
-	Budget int                      // deeper jobs tried for backfill per pass
+	Depth  int // waiting jobs per partition that get a promise
+	Budget int // deeper jobs tried for backfill per pass
+	// Window is how many jobs of an account's queue, for devices of the same models, may be
+	// handed to the engine at a time and not run yet; 0: any number.
+	Window int
 	Passed func(took time.Duration) // told how long each plan took to make; nil: nobody
 	Log    *slog.Logger
 }
@@ -85,12 +88,13 @@ func (p *Planner) Pass(ctx context.Context) error {
 	view := w.View(now)
 	limited, queues := w.Limits.Copy(), w.Queues.Copy() // count what this pass starts
 	view.Limits, view.Queues = &limited, &queues
+	handed := newWindow(w, p.cfg.Window)
 	in := placement.PlanInput{
 		State: &w.Placement, Now: view.Now, Depth: p.cfg.Depth, Budget: p.cfg.Budget, Margin: admission.StartMargin,
 		Standing: p.standing,
 		Eligible: view.Eligible, Models: view.Models,
 		CanStart: func(j *workload.Job, spot placement.Spot) bool {
-			if _, ok := p.cfg.Images.Have(ctx, j); !ok {
+			if _, ok := p.cfg.Images.Have(ctx, j); !ok || handed.full(j, spot.Models()) {
 				return false
 			}
 			who, ask := world.WhoOf(j), world.AskOf(j)
@@ -188,7 +192,7 @@ func (p *Planner) start(ctx context.Context, s placement.Start) error {
 		return nil
 	}
 	row, index, _ := j.ID.Array() // one that runs again has a row of its own
-	_, err := p.cfg.Port.Command(ctx, command.JobStart{Job: row, Element: index, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs()})
+	_, err := p.cfg.Port.Command(ctx, command.JobStart{Job: row, Element: index, Image: digest, Node: s.Spot.Node, Devices: s.Spot.UUIDs(), Others: s.Spot.Rest()})
 	return err
 }
 

@@ -71,9 +71,9 @@ func (s Site) applyHost(c *engine.Container) {
 	}
 }
 
-// allocation is what the engine is given for a job's current attempt.
-func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job) (engine.Allocation, error) {
-	a, err := r.place(ctx, w, j)
+// allocation is what the engine is given for a rank of a job's current attempt.
+func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job, rank int) (engine.Allocation, error) {
+	a, err := r.place(ctx, w, j, rank)
 	if err != nil {
 		return a, err
 	}
@@ -85,7 +85,7 @@ func (r *Runner) allocation(ctx context.Context, w *world.World, j *workload.Job
 
 // stepAllocation is what the engine is given for a further step: where it runs, and what.
 func (r *Runner) stepAllocation(ctx context.Context, w *world.World, j *workload.Job, s *workload.Step) (engine.Allocation, engine.Step, error) {
-	a, err := r.place(ctx, w, j)
+	a, err := r.place(ctx, w, j, 0)
 	if err != nil {
 		return a, engine.Step{}, err
 	}
@@ -108,23 +108,30 @@ func stream(c *engine.Container, s workload.Streams) {
 	c.Stdin, c.TTY, c.AwaitAttach = s.Stdin, s.TTY, s.AwaitAttach
 }
 
-// place is where a job's current attempt runs, and as whom.
-func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job) (engine.Allocation, error) {
+// place is where a rank of a job's current attempt runs, and as whom.
+func (r *Runner) place(ctx context.Context, w *world.World, j *workload.Job, rank int) (engine.Allocation, error) {
 	row, _ := w.Tenancy.Users.Get(j.User)
 	user, err := r.cfg.People.Resolve(ctx, row.Name, row.UID)
 	if err != nil {
 		return engine.Allocation{}, err
 	}
 	account, _ := w.Tenancy.Accounts.Get(j.Account)
+	names, on := r.ranks(j), j.Attempt.Ranks()[rank]
 	a := engine.Allocation{
-		Attempt: r.attempt(j), Job: int64(j.ID), N: int(j.Attempt.N), Node: j.Attempt.Node,
+		Attempt: names[rank], Job: int64(j.ID), N: int(j.Attempt.N), Node: on.Node,
 		Instance: r.cfg.Instance, Account: account.Name, SpecDigest: Digest(j.Spec),
-		Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod, len(j.Spec.Apps) > 0), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
+		Queue: engine.QueueName{Partition: j.Spec.Partition}, Name: j.Spec.Name, User: user, Pod: podOf(j.Spec.Pod, len(j.Spec.Apps) > 0), CPU: j.Spec.CPU, Memory: j.Spec.Mem, Part: j.Attempt.Part(),
+	}
+	if row, ok := w.Tenancy.Accounts.Get(w.Queues.Nearest(j.Path, j.Spec.Partition)); ok {
+		a.Queue.Account = row.Name
 	}
 	if a.Userns, err = r.cfg.Subids.userns(j.Spec.Pod, user); err != nil {
 		return a, err
 	}
-	for _, uuid := range j.Attempt.Devices {
+	if len(names) > 1 {
+		a.Gang = &engine.Gang{Name: "croft-" + string(names[0]), Rank: rank, Size: len(names)}
+	}
+	for _, uuid := range on.Devices {
 		d, ok := w.Placement.Devices.Get(uuid)
 		if !ok {
 			return a, &engine.StartError{Message: "device " + uuid + " is gone"}

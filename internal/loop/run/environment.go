@@ -39,7 +39,7 @@ func environment(j *workload.Job, a engine.Allocation, s engine.Step) map[string
 		if n := memoryOfEach(s.Devices, a.Part); n > 0 {
 			env["CROFT_GPU_MEMORY"] = strconv.FormatInt(n, 10)
 		}
-		n := catalog.Counted(j.Attempt.Models)
+		n := catalog.Counted(j.Attempt.Models) / int64(1+len(j.Attempt.Others))
 		if len(s.Devices) < len(a.Devices) {
 			n = int64(len(s.Devices)) * quantity.Device
 		}
@@ -51,7 +51,23 @@ func environment(j *workload.Job, a engine.Allocation, s engine.Step) map[string
 	}
 	maps.Copy(env, ofCrane(j, a, s))
 	maps.Copy(env, rendezvous(j, len(s.Devices), s.Host || j.Spec.Pod.HostNetwork))
+	if a.Gang != nil {
+		maps.Copy(env, ofGang(j, *a.Gang))
+	}
 	return env
+}
+
+// ofGang is which of several machines it is on, and where the first is: by the names that
+// PyTorch's launchers take from their environment, and by CraneSched's.
+func ofGang(j *workload.Job, g engine.Gang) map[string]string {
+	rank, size := strconv.Itoa(g.Rank), strconv.Itoa(g.Size)
+	nodes := strings.Join(j.Attempt.Nodes(), ",")
+	return map[string]string{
+		"CROFT_RANK": rank, "CROFT_RANKS": size, "CROFT_NODES": nodes,
+		"RANK": rank, "WORLD_SIZE": size, "NODE_RANK": rank, "NNODES": size, "PET_NODE_RANK": rank, "PET_NNODES": size,
+		"MASTER_ADDR": g.Host(0), "PET_MASTER_ADDR": g.Host(0), "PET_MASTER_PORT": strconv.Itoa(meetingPort),
+		"CRANE_JOB_NODELIST": nodes, "CRANE_JOB_NUM_NODES": size, "CRANE_NODEID": rank, "CRANE_NTASKS": size,
+	}
 }
 
 // rendezvous is where the processes of a distributed program meet, by the names that

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,10 @@ type counting struct {
 	hide             map[engine.AttemptID]bool // left out of listings
 	hideStep         engine.StepID             // likewise
 	extra            []engine.Status           // put into them
+	hangs            map[engine.AttemptID]bool // can't be stopped
+	deaf             bool                      // signals don't come to anything
+	keeps            engine.Wait               // starts come to nothing but this
+	refuses          engine.Wait               // starts are answered so
 }
 
 // asked returns what was asked so far.
@@ -58,7 +63,20 @@ func (c *counting) List(ctx context.Context) ([]engine.Status, error) {
 func (c *counting) Start(ctx context.Context, a engine.Allocation) error {
 	c.mu.Lock()
 	c.starts = append(c.starts, a)
+	if c.refuses.For != "" {
+		defer c.mu.Unlock()
+		return &engine.WaitError{Wait: c.refuses}
+	}
+	keeps := c.keeps
+	if keeps.For != "" {
+		c.extra = append(c.extra, engine.Status{
+			Attempt: a.Attempt, Step: engine.PrimaryStep, Instance: a.Instance, Job: a.Job, N: a.N, Phase: engine.PhaseCreated, Waits: keeps,
+		})
+	}
 	c.mu.Unlock()
+	if keeps.For != "" {
+		return nil
+	}
 	return c.Engine.Start(ctx, a)
 }
 
@@ -70,6 +88,13 @@ func (c *counting) StartStep(ctx context.Context, a engine.Allocation, s engine.
 }
 
 func (c *counting) Signal(ctx context.Context, a engine.StepID, sig string) error {
+	c.mu.Lock()
+	deaf := c.deaf
+	c.mu.Unlock()
+	if deaf {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	err := c.Engine.Signal(ctx, a, sig)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,13 +107,24 @@ func (c *counting) Signal(ctx context.Context, a engine.StepID, sig string) erro
 func (c *counting) Stop(ctx context.Context, a engine.AttemptID) error {
 	c.mu.Lock()
 	c.stopped = append(c.stopped, a)
+	hangs := c.hangs[a]
+	for i := range c.extra {
+		if s := &c.extra[i]; s.Attempt == a {
+			s.Phase, s.Waits, s.ExitCode, s.Finished = engine.PhaseExited, engine.Wait{}, 137, time.Now()
+			s.Started = s.Finished
+		}
+	}
 	c.mu.Unlock()
+	if hangs {
+		return &engine.UnavailableError{Cause: errors.New("it doesn't end")}
+	}
 	return c.Engine.Stop(ctx, a)
 }
 
 func (c *counting) Remove(ctx context.Context, a engine.AttemptID) error {
 	c.mu.Lock()
 	c.removed = append(c.removed, a)
+	c.extra = slices.DeleteFunc(c.extra, func(s engine.Status) bool { return s.Attempt == a && s.Phase == engine.PhaseExited })
 	c.mu.Unlock()
 	return c.Engine.Remove(ctx, a)
 }
@@ -112,10 +148,13 @@ type bench struct {
 }
 
 // inBench runs f in a bubble with a runner at work.
-func inBench(t *testing.T, f func(b *bench)) {
+func inBench(t *testing.T, f func(b *bench)) { inClusterOf(t, 1, f) }
+
+// inClusterOf is inBench with so many nodes.
+func inClusterOf(t *testing.T, nodes int, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, fleet: looptest.NewFleet(t), images: &pulls{forgot: map[int32]bool{}}}
+		b := &bench{T: t, fleet: looptest.NewCluster(t, nodes), images: &pulls{forgot: map[int32]bool{}}}
 		b.port = looptest.New(t, b.fleet)
 		b.boot()
 		f(b)
@@ -125,10 +164,10 @@ func inBench(t *testing.T, f func(b *bench)) {
 
 // boot starts a runner, as a server that starts does.
 func (b *bench) boot() {
-	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}}
+	b.engine = &counting{Engine: b.fleet.Connect(), hide: map[engine.AttemptID]bool{}, hangs: map[engine.AttemptID]bool{}}
 	b.runner = run.New(run.Config{
 		Site: run.Site{Mounts: []engine.Mount{siteMount}, Socket: "/run/croft.sock"},
-		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Log: looptest.Log(),
+		Port: b.port, Engine: b.engine, Images: b.images, OnStep: b.images.forget, People: people{}, Instance: looptest.Instance, Resync: 30 * time.Second, Parallel: 4, Patience: 2 * time.Minute, Log: looptest.Log(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

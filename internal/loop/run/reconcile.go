@@ -18,15 +18,26 @@ func (r *Runner) Reconcile(ctx context.Context) {
 	w := r.cfg.Port.World()
 	wanted := map[engine.AttemptID]bool{}
 	for _, j := range w.Workload.Active.All() {
-		a := r.attempt(j)
-		wanted[a] = true
-		r.steer(ctx, w, a, j)
+		ranks := r.ranks(j)
+		for _, a := range ranks {
+			wanted[a] = true
+		}
+		if len(ranks) > 1 {
+			r.steerGang(ctx, w, ranks, j)
+		} else {
+			r.steer(ctx, w, ranks[0], j)
+		}
 	}
 	r.mu.Lock()
 	var left []engine.Status
 	for a, s := range r.seen {
 		if !wanted[a] {
 			left = append(left, s)
+		}
+	}
+	for a := range r.kept {
+		if !wanted[a] {
+			delete(r.kept, a)
 		}
 	}
 	for a, t := range r.work {
@@ -47,6 +58,9 @@ func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, 
 	defer r.mu.Unlock()
 	t := r.task(a)
 	s, exists := r.seen[a]
+	if j.Attempt.Kill && !t.kill {
+		t.giveWay()
+	}
 	if t.busy || time.Now().Before(t.retry) {
 		return
 	}
@@ -60,17 +74,10 @@ func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, 
 		// stopped before it began: nothing is there, or Stop finds what is
 		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.stop(ctx, j, a, t) })
 	case j.State == workload.Stopping && !t.term:
-		r.begin(ctx, string(a), t, func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, a.Primary(), j.StopSignal())
-			t.term = err == nil
-			return err
-		})
+		r.signal(ctx, string(a), a.Primary(), t, j.StopSignal(), &t.term)
 	case j.Attempt.Signaled && !t.signaled && j.State == workload.Running:
-		r.begin(ctx, string(a), t, func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, a.Primary(), j.Spec.Signal.Name)
-			t.signaled = err == nil
-			return err
-		})
+		r.signal(ctx, string(a), a.Primary(), t, j.Spec.Signal.Name, &t.signaled)
+	case j.State == workload.Starting && r.withdraw(ctx, j, t, []engine.AttemptID{a}):
 	case j.State == workload.Starting && !t.started:
 		r.begin(ctx, string(a), t, func(ctx context.Context) error { return r.start(ctx, w, j, a, t) })
 	}
@@ -88,15 +95,24 @@ func (r *Runner) task(a engine.AttemptID) *task {
 // begin runs one engine call for an attempt or a step in the background; one that fails is
 // tried again after a growing pause. r.mu is held.
 func (r *Runner) begin(ctx context.Context, of string, t *task, call func(context.Context) error) {
+	r.beginIn(ctx, r.slots, of, t, call)
+	t.leave = nil
+}
+
+// beginIn is begin with the slots that the call takes one of. What it returns ends the call.
+func (r *Runner) beginIn(ctx context.Context, slots chan struct{}, of string, t *task, call func(context.Context) error) context.CancelFunc {
 	t.busy = true
+	ctx, leave := context.WithCancel(ctx)
 	go func() {
+		defer leave()
+		var err error
 		select {
-		case r.slots <- struct{}{}:
+		case slots <- struct{}{}:
+			err = call(ctx)
+			<-slots
 		case <-ctx.Done():
-			return
+			err = ctx.Err()
 		}
-		err := call(ctx)
-		<-r.slots
 		r.mu.Lock()
 		t.busy = false
 		if err != nil {
@@ -112,18 +128,19 @@ func (r *Runner) begin(ctx context.Context, of string, t *task, call func(contex
 		}
 		r.poke()
 	}()
+	return leave
 }
 
 // start makes the attempt run. An error that says it never will ends the job.
 func (r *Runner) start(ctx context.Context, w *world.World, j *workload.Job, a engine.AttemptID, t *task) error {
-	alloc, err := r.allocation(ctx, w, j)
+	alloc, err := r.allocation(ctx, w, j, 0)
 	if err == nil {
-		err = r.cfg.Engine.Start(ctx, alloc)
+		err = r.hand(ctx, alloc)
 	}
 	var never *engine.StartError
 	switch {
 	case err == nil:
-		t.started = true
+		r.started(t)
 		if r.cfg.OnEnd != nil {
 			r.cfg.OnEnd(j.ID)
 		}
@@ -134,13 +151,22 @@ func (r *Runner) start(ctx context.Context, w *world.World, j *workload.Job, a e
 	return err
 }
 
+// started notes that the engine has taken an attempt.
+func (r *Runner) started(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.started, t.since = true, time.Now()
+}
+
 // stop kills what is left of an attempt. If it never began there will be no exit
 // to see, so its end is reported here.
 func (r *Runner) stop(ctx context.Context, j *workload.Job, a engine.AttemptID, t *task) error {
 	if err := r.cfg.Engine.Stop(ctx, a); err != nil {
 		return err
 	}
+	r.mu.Lock()
 	t.kill, t.term = true, true
+	r.mu.Unlock()
 	if j.Attempt.Started == 0 {
 		all, err := r.cfg.Engine.List(ctx)
 		if err != nil {
@@ -172,6 +198,7 @@ func (r *Runner) clean(ctx context.Context, w *world.World, s engine.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.task(s.Attempt)
+	t.giveWay()
 	if t.busy || time.Now().Before(t.retry) {
 		return
 	}
@@ -210,8 +237,8 @@ func (r *Runner) hasSteps(a engine.AttemptID) bool {
 // handed out and is gone, or has a later attempt, or waits again. Labels that
 // aren't those of an attempt of ours say nothing.
 func (r *Runner) ended(w *world.World, s engine.Status) bool {
-	name := id.Attempt{Job: id.Job(s.Job), N: int32(s.N)}.Engine(r.cfg.Instance)
-	if s.Job < 1 || s.N < 1 || string(s.Attempt) != name || id.Job(s.Job) >= w.Workload.NextJob() {
+	a := id.Attempt{Job: id.Job(s.Job), N: int32(s.N)}
+	if s.Job < 1 || s.N < 1 || !a.Names(r.cfg.Instance, string(s.Attempt)) || id.Job(s.Job) >= w.Workload.NextJob() {
 		return false
 	}
 	j, ok := w.Workload.Jobs.Get(id.Job(s.Job))

@@ -9,6 +9,8 @@ package run
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type Config struct {
 	Instance string
 	Resync   time.Duration // between full listings
 	Parallel int           // starts at a time
+	Patience time.Duration // with an attempt that is kept from beginning where it was placed; 0: any
 	// Subids are the ids that users have in user namespaces.
 	Subids Subids
 	// Address is where browsers find an app of a job: a URL, or the path alone where the
@@ -49,6 +52,7 @@ type Config struct {
 type Runner struct {
 	cfg   Config
 	slots chan struct{}
+	words chan struct{}
 	wake  chan struct{}
 
 	listing sync.Mutex // held by the one listing in progress; taken before mu
@@ -59,6 +63,7 @@ type Runner struct {
 	absent  map[engine.AttemptID]int // full listings without it, in a row
 	work    map[engine.AttemptID]*task
 	strange map[engine.AttemptID]bool // known to nobody: quarantined
+	kept    map[engine.AttemptID]kept // kept from beginning
 
 	steps       map[engine.StepID]engine.Status // seen, of further steps
 	absentSteps map[engine.StepID]int
@@ -72,20 +77,24 @@ type Runner struct {
 type task struct {
 	busy     bool
 	started  bool
+	since    time.Time // of started
 	signaled bool
 	term     bool
 	kill     bool
+	never    string // why it can't start, of a rank
 	retry    time.Time
 	delay    time.Duration
-	step     *workload.Step // of a further step
+	leave    context.CancelFunc // ends the call in progress, if it is to give way
+	step     *workload.Step     // of a further step
 }
 
 // New returns a runner.
 func New(cfg Config) *Runner {
+	parallel := max(cfg.Parallel, 1)
 	return &Runner{
-		cfg: cfg, slots: make(chan struct{}, max(cfg.Parallel, 1)), wake: make(chan struct{}, 1),
+		cfg: cfg, slots: make(chan struct{}, parallel), words: make(chan struct{}, wordsPerSlot*parallel), wake: make(chan struct{}, 1),
 		seen: map[engine.AttemptID]engine.Status{}, absent: map[engine.AttemptID]int{},
-		work: map[engine.AttemptID]*task{}, strange: map[engine.AttemptID]bool{},
+		work: map[engine.AttemptID]*task{}, strange: map[engine.AttemptID]bool{}, kept: map[engine.AttemptID]kept{},
 		steps: map[engine.StepID]engine.Status{}, absentSteps: map[engine.StepID]int{}, stepWork: map[engine.StepID]*task{},
 	}
 }
@@ -163,6 +172,7 @@ const lostAfter = 2
 func (r *Runner) list(ctx context.Context) {
 	r.listing.Lock()
 	defer r.listing.Unlock()
+	listed := time.Now()
 	all, err := r.cfg.Engine.List(ctx)
 	if ctx.Err() != nil {
 		return
@@ -196,7 +206,7 @@ func (r *Runner) list(ctx context.Context) {
 		}
 	}
 	r.mu.Unlock()
-	r.missing(ctx, now)
+	r.missing(ctx, now, listed)
 	r.missingSteps(ctx, steps)
 }
 
@@ -244,29 +254,43 @@ func (r *Runner) contact(ctx context.Context, err error) {
 }
 
 // missing reports attempts that ran and that a complete listing no longer has,
-// twice in a row.
-func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool) {
+// twice in a row. Those that were started and haven't begun are started again: somebody
+// else has taken them away. listed is when the listing began.
+func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool, listed time.Time) {
 	for _, j := range r.cfg.Port.World().Workload.Active.All() {
-		a := r.attempt(j)
-		r.mu.Lock()
-		if now[a] || j.Attempt.Started == 0 {
-			delete(r.absent, a)
+		for _, a := range r.ranks(j) {
+			r.mu.Lock()
+			if now[a] {
+				delete(r.absent, a)
+				r.mu.Unlock()
+				continue
+			}
+			if j.Attempt.Started == 0 {
+				r.restart(ctx, a, listed)
+				r.mu.Unlock()
+				continue
+			}
+			r.absent[a]++
+			gone := r.absent[a] >= lostAfter
 			r.mu.Unlock()
-			continue
-		}
-		r.absent[a]++
-		gone := r.absent[a] >= lostAfter
-		r.mu.Unlock()
-		if gone {
-			r.command(ctx, command.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
-		} else {
+			if gone {
+				r.command(ctx, command.JobObserved{Job: j.ID, N: j.Attempt.N, Gone: true})
+				break
+			}
 			r.relist(ctx)
 		}
 	}
 }
 
-func (r *Runner) attempt(j *workload.Job) engine.AttemptID {
-	return engine.AttemptID(id.Attempt{Job: j.ID, N: j.Attempt.N}.Engine(r.cfg.Instance))
+func (r *Runner) attempt(j *workload.Job) engine.AttemptID { return r.ranks(j)[0] }
+
+// ranks are what the job's current attempt is at engines, on each of its machines.
+func (r *Runner) ranks(j *workload.Job) []engine.AttemptID {
+	var out []engine.AttemptID
+	for _, name := range (id.Attempt{Job: j.ID, N: j.Attempt.N}).Ranks(r.cfg.Instance, len(j.Attempt.Others)) {
+		out = append(out, engine.AttemptID(name))
+	}
+	return out
 }
 
 // observe notes a status and passes on what the world doesn't know yet.
@@ -280,24 +304,39 @@ func (r *Runner) observe(ctx context.Context, s engine.Status) error {
 	r.mu.Lock()
 	r.seen[s.Attempt] = s
 	delete(r.absent, s.Attempt)
+	r.keep(s)
 	r.mu.Unlock()
 	j, ok := r.cfg.Port.World().Workload.Jobs.Get(id.Job(s.Job))
 	if !ok || int(j.Attempt.N) != s.N || !workload.RulesOf(j.State).Running {
 		r.poke()
 		return nil
 	}
+	if len(j.Attempt.Others) > 0 {
+		r.poke() // the others count, too
+		return nil
+	}
 	cmd := command.JobObserved{Job: j.ID, N: j.Attempt.N, Started: nanos(s.Started)}
+	cmd.Given = givenOf(s)
 	switch {
 	case s.Phase == engine.PhaseExited && s.Lost:
 		cmd.Lost = true
 	case s.Phase == engine.PhaseExited:
 		cmd.Exited, cmd.Finished, cmd.ExitCode, cmd.OOM, cmd.Failure = true, nanos(s.Finished), int32(s.ExitCode), s.OutOfMemory, s.Failure
-	case s.Phase == engine.PhaseRunning && (j.Attempt.Started == 0 || j.Attempt.Lost != 0):
+		cmd.Taken = s.Taken
+	case s.Phase == engine.PhaseRunning && (j.Attempt.Started == 0 || j.Attempt.Lost != 0 || cmd.Given != nil && !slices.Equal(cmd.Given, j.Attempt.Given)):
 		cmd.Running = true
 	default:
 		return nil
 	}
 	return r.command(ctx, cmd)
+}
+
+// givenOf are the devices that a node has chosen.
+func givenOf(s engine.Status) []string {
+	if s.Given == "" {
+		return nil
+	}
+	return strings.Split(s.Given, ",")
 }
 
 func nanos(t time.Time) int64 {

@@ -11,6 +11,7 @@ import (
 
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/looptest"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/workload"
@@ -279,6 +280,34 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Programs that can't be signalled keep no other job from starting, and not themselves from
+// being killed.
+func TestDeaf(t *testing.T) {
+	inBench(t, func(b *bench) {
+		b.engine.deaf = true
+		spec := looptest.Spec("forever", "ignore-term")
+		spec.GPU, spec.Grace = 0, 10e9
+		var all []id.Job
+		for range 5 { // one more than there are slots
+			k := b.begin(spec)
+			if _, err := b.port.As(b.port.Ada(), command.JobStop{Job: k}); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, k)
+		}
+		k := b.begin(spec)
+		b.state(k, "running")
+		b.pass(10 * time.Second)
+		for _, k := range all {
+			b.port.Do(t, command.JobDue{Job: k})
+		}
+		b.pass(time.Second)
+		for _, k := range all {
+			b.state(k, "endedcancelled")
+		}
+	})
 }
 
 // What can never start fails its job with the words for the user; what can't just

@@ -67,24 +67,17 @@ func (r *Runner) steerStep(ctx context.Context, w *world.World, k engine.StepID,
 	if t.busy || time.Now().Before(t.retry) {
 		return
 	}
-	signal := func(name string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			err := r.cfg.Engine.Signal(ctx, k, name)
-			t.term = err == nil
-			return err
-		}
-	}
 	switch {
 	case s.State == workload.Queued:
 		r.offer(ctx, w, k, t, j, s)
 	case exists && seen.Phase == engine.PhaseExited:
 		r.begin(ctx, k.String(), t, func(ctx context.Context) error { return r.observe(ctx, seen) })
 	case s.Kill && !t.kill, s.State == workload.Stopping && !t.started && !exists && s.Started == 0:
-		r.begin(ctx, k.String(), t, func(ctx context.Context) error { return r.stopStep(ctx, k, s, t) })
+		r.word(ctx, k.String(), t, func(ctx context.Context) error { return r.stopStep(ctx, k, s, t) })
 	case s.State == workload.Stopping && !t.term:
-		r.begin(ctx, k.String(), t, signal("TERM"))
+		r.signal(ctx, k.String(), k, t, "TERM", &t.term)
 	case j.State == workload.Stopping && !t.term:
-		r.begin(ctx, k.String(), t, signal(j.StopSignal()))
+		r.signal(ctx, k.String(), k, t, j.StopSignal(), &t.term)
 	case s.State == workload.Starting && !t.started:
 		r.begin(ctx, k.String(), t, func(ctx context.Context) error { return r.startStep(ctx, w, j, s, t) })
 	}

@@ -58,11 +58,27 @@ func (l Loop) Once(ctx context.Context) error {
 		devices[d.UUID] = d
 	}
 	for a, j := range running {
-		if u, ok := attempts[engine.AttemptID(a.Engine(l.Instance))]; ok {
-			l.Book.Put(a, seen(u, j.Attempt.Devices, devices))
+		if u, ok := together(attempts, a.Ranks(l.Instance, len(j.Attempt.Others))); ok {
+			l.Book.Put(a, seen(u, j.Attempt.AllDevices(), devices))
 		}
 	}
 	return nil
+}
+
+// together sums up what the ranks of an attempt use; ok is false unless all are known.
+func together(of map[engine.AttemptID]engine.AttemptUsage, ranks []string) (sum engine.AttemptUsage, ok bool) {
+	for i, r := range ranks {
+		u, known := of[engine.AttemptID(r)]
+		if !known {
+			return sum, false
+		}
+		if i == 0 || u.At.Before(sum.At) {
+			sum.At = u.At
+		}
+		sum.CPU += u.CPU
+		sum.Memory += u.Memory
+	}
+	return sum, true
 }
 
 func seen(u engine.AttemptUsage, uuids []string, devices map[string]engine.DeviceUsage) usage.Seen {

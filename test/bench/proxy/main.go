@@ -1,5 +1,6 @@
-// Command proxy is what gateways are measured with: a small web server, "serve ADDR", and a
-// client that echoes over WebSockets, "echo URL CONNECTIONS SECONDS [HEADER VALUE]…", and prints
+// Command proxy is what gateways are measured with: a small web server, "serve ADDR", a bare
+// httputil.ReverseProxy to it, "hand ADDR URL", what waits for either, "await URL", and a client
+// that echoes over WebSockets, "echo URL CONNECTIONS SECONDS [HEADER VALUE]…", and prints
 // echoes a second and the 99th percentile in microseconds.
 package main
 
@@ -8,6 +9,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -28,8 +31,14 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "serve" {
 		return http.ListenAndServe(args[1], server())
 	}
+	if len(args) == 3 && args[0] == "hand" {
+		return hand(args[1], args[2])
+	}
+	if len(args) == 2 && args[0] == "await" {
+		return await(args[1])
+	}
 	if len(args) < 4 || args[0] != "echo" || len(args)%2 != 0 {
-		return fmt.Errorf("serve ADDR, or echo URL CONNECTIONS SECONDS [HEADER VALUE]…")
+		return fmt.Errorf("serve ADDR, hand ADDR URL, await URL, or echo URL CONNECTIONS SECONDS [HEADER VALUE]…")
 	}
 	n, err1 := strconv.Atoi(args[2])
 	seconds, err2 := strconv.Atoi(args[3])
@@ -65,6 +74,31 @@ func server() http.Handler {
 		_, _ = w.Write(body) // a client that went away
 	})
 	return mux
+}
+
+// hand hands on what it is asked, as Go's library does: without looking who comes.
+func hand(addr, to string) error {
+	target, err := url.Parse(to)
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(addr, &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: &http.Transport{MaxIdleConnsPerHost: 128},
+	})
+}
+
+// await waits until a server answers.
+func await(url string) error {
+	var err error
+	for range 100 {
+		var r *http.Response
+		if r, err = http.Get(url); err == nil {
+			return r.Body.Close()
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	return err
 }
 
 // echo sends a message on each of n connections, and the next one when it is back.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"croft.dev/croft/internal/engine"
+	"croft.dev/croft/internal/engine/product"
 )
 
 // NVIDIAConfig describes where NVIDIA's devices are read from. The zero value
@@ -162,7 +163,7 @@ func (n *NVIDIA) instances(ctx context.Context, gpus []gpu) (map[string][]instan
 func (n *NVIDIA) describe(g gpu, parts []instance, apps []app, fault string, files cdiFiles) []engine.Device {
 	whole := engine.Device{
 		UUID: g.uuid, Index: g.index, Name: fmt.Sprintf("gpu%d", g.index),
-		Model: model(g.name), Memory: g.total, Healthy: true,
+		Model: product.Model(g.name), Memory: g.total, Healthy: true,
 	}
 	processes := 0
 	for _, a := range apps {
@@ -192,7 +193,7 @@ func (n *NVIDIA) describe(g gpu, parts []instance, apps []app, fault string, fil
 		// instance shows them.
 		d := whole
 		d.UUID, d.Name = p.uuid, fmt.Sprintf("gpu%d.%d", g.index, p.index)
-		d.Model, d.Memory = whole.Model+"."+p.profile, 0 // the profile's name rounds it
+		d.Model, d.Memory = product.Part(whole.Model, p.profile), 0 // the profile's name rounds it
 		out = append(out, files.name(d, []string{p.uuid, fmt.Sprintf("%d:%d", g.index, p.index)}, g.driver))
 	}
 	return out

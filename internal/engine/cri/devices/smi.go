@@ -226,24 +226,3 @@ func parseList(text string) map[string][]instance {
 	}
 	return out
 }
-
-var (
-	modelMemory = regexp.MustCompile(`(?i)\b(\d+)\s*GB\b`)
-	// What says how a card is built in, not what it is.
-	modelNoise = regexp.MustCompile(`(?i)\b(nvidia|tesla|geforce|quadro|generation|graphics|sxm\d*|pcie?|pg\d+|hbm\d\w*|\d+\s*GB)\b`)
-	modelSplit = regexp.MustCompile(`[^a-z0-9]+`)
-)
-
-// model makes the catalogue's name of a model from a product name: "NVIDIA
-// A100-SXM4-80GB" is "a100-80g", "NVIDIA GeForce RTX 3090" is "rtx-3090".
-func model(product string) string {
-	base := modelNoise.ReplaceAllString(product, " ")
-	base = strings.Trim(modelSplit.ReplaceAllString(strings.ToLower(base), "-"), "-")
-	if base == "" {
-		base = "gpu"
-	}
-	if m := modelMemory.FindStringSubmatch(product); m != nil {
-		base += "-" + m[1] + "g"
-	}
-	return base
-}

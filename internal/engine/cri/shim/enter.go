@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // goAhead is said to a program that is ready.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"croft.dev/croft/internal/engine/cri/record"
+	"croft.dev/croft/internal/engine/record"
 )
 
 // Supervise is the shim. It returns when the step has ended, or at once if there is nothing

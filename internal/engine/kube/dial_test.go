@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	streams "k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/client-go/tools/portforward"
+)
+
+// Where something on the way knows no WebSockets, a port is reached all the same.
+func TestDialWithoutWebSockets(t *testing.T) {
+	var p *corev1.Pod
+	gone := make(chan bool)
+	e := stubbed(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/portforward"):
+			answer(t, w, p)
+		case r.Method != http.MethodPost:
+			http.Error(w, "no WebSockets here", http.StatusBadRequest)
+		default:
+			echo(t, w, r)
+			close(gone)
+		}
+	})
+	a := job(e, 1, "true")
+	p = attemptPod(t, e, a, runningState())
+	conn, err := e.Dial(t.Context(), a.Attempt.Primary(), 80)
+	must(t, err)
+	_, err = io.WriteString(conn, "hello")
+	must(t, err)
+	text := make([]byte, len("hello"))
+	if _, err := io.ReadFull(conn, text); err != nil || string(text) != "hello" {
+		t.Errorf("%q, %v", text, err)
+	}
+	must(t, conn.Close())
+	select {
+	case <-gone: // the program goes on, and the connection goes all the same
+	case <-time.After(2 * lingering):
+		t.Error("the connection stays")
+	}
+}
+
+// echo gives back what a port is sent, and doesn't end its side.
+func echo(t *testing.T, w http.ResponseWriter, r *http.Request) {
+	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
+		t.Error(err)
+		return
+	}
+	c := streams.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+		if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
+			go func() { _, _ = io.Copy(s, s) }() // until the connection ends
+		}
+		return nil
+	})
+	if c != nil {
+		<-c.CloseChan()
+	}
+}
+
+// Whoever doesn't wait for a connection any more leaves none behind.
+func TestDialIsGivenUp(t *testing.T) {
+	var p *corev1.Pod
+	asked, gone := make(chan bool), make(chan bool)
+	e := stubbed(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/portforward") {
+			answer(t, w, p)
+			return
+		}
+		close(asked)
+		<-r.Context().Done()
+		close(gone)
+	})
+	a := job(e, 1, "true")
+	p = attemptPod(t, e, a, runningState())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	conn, err := e.Dial(ctx, a.Attempt.Primary(), 80)
+	if err == nil || conn != nil {
+		t.Errorf("%v, %v", conn, err)
+	}
+	<-asked
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection stays")
+	}
+}
