@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/address"
 )
 
@@ -49,13 +50,13 @@ func (h *harness) switching(port uint16) {
 	}()
 }
 
-// TestManyWebSockets opens thousands that say nothing. What each costs is bounded, so that ten
-// thousand of them, which a site has to allow first, need no more than 640 MB; and all
-// is given back when they are gone.
+// TestManyWebSockets asks for ten thousand that say nothing, of which a site allows two. What
+// each costs is bounded; those above are refused, and cost nothing; another job is
+// reached meanwhile; and all is given back when they are gone.
 func TestManyWebSockets(t *testing.T) {
-	const many, each = 2000, 128 << 10 // bytes, at both ends of the test as well; the race detector takes more
+	const many, asked, each = 2000, 10_000, 128 << 10 // bytes, at both ends of the test as well; the race detector takes more
 	h := newHarness(t, "", address.DomainAuto)
-	h.server.live.limits = Limits{PerJob: many, PerUser: many}
+	h.server.live.limits = Limits{PerJob: many, PerUser: 2 * many}
 	h.switching(8888)
 	h.browser()
 	ask := "GET / HTTP/1.1\r\nHost: " + h.host(lab(h)) + "\r\nCookie: " + h.cookie("ada", lab(h)) + "\r\nOrigin: " + h.site.AppOrigin(lab(h)) +
@@ -94,11 +95,22 @@ func TestManyWebSockets(t *testing.T) {
 	if grown > each {
 		t.Errorf("%d bytes for each, more than %d", grown, each)
 	}
-	over := open()
-	if got := status(over); got != "503" {
-		t.Errorf("one more than there may be: %s", got)
+	for n := many; n < asked; n++ {
+		over := open()
+		if got := status(over); got != "503" {
+			t.Fatalf("number %d, which may not be: %s", n, got)
+		}
+		over.Close()
 	}
-	over.Close()
+	if more := used() - before - many*grown; more > 16<<20 {
+		t.Errorf("those that were refused keep %d bytes", more)
+	}
+	another := address.App{Job: h.submit("ada", v1.App{Port: 6006})}
+	h.start(another.Job)
+	h.app(6006, echo)
+	if got := h.known("ada", another).get(h.site.AppURL(another, "/")); got.StatusCode != 200 {
+		t.Errorf("another application meanwhile: %s %s", got.Status, got.body)
+	}
 	for _, c := range all {
 		c.Close()
 	}
