@@ -14,10 +14,12 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -39,6 +41,7 @@ type client struct {
 	diff      diffapi.DiffClient
 	named     imagesapi.ImagesClient
 	leases    leasesapi.LeasesClient
+	tasks     tasksapi.TasksClient
 }
 
 func dial(endpoint string, timeout time.Duration) (*client, error) {
@@ -70,6 +73,7 @@ func dial(endpoint string, timeout time.Duration) (*client, error) {
 		diff:      diffapi.NewDiffClient(conn),
 		named:     imagesapi.NewImagesClient(conn),
 		leases:    leasesapi.NewLeasesClient(conn),
+		tasks:     tasksapi.NewTasksClient(conn),
 	}, nil
 }
 
@@ -105,6 +109,11 @@ func classify(err error) error {
 // ask is call with the deadline for questions.
 func ask[T any](ctx context.Context, c *client, f func(context.Context) (T, error)) (T, error) {
 	return call(ctx, c.timeout, f)
+}
+
+// ofCRI is the context of what is asked of containerd itself about the CRI's objects.
+func ofCRI(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 }
 
 func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
+	"time"
 
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"croft.dev/croft/internal/engine"
@@ -37,13 +42,65 @@ func (e *Engine) discardCut(ctx context.Context, container string) (bool, error)
 	if !wasCut(e.remember(r.GetStatus())) {
 		return false, nil
 	}
-	_, err = call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
-		return e.rt.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: container})
+	err = e.rt.removeContainer(ctx, container, e.cfg.StartTimeout)
+	return err == nil, err
+}
+
+// removeContainer removes a container that doesn't run. A start that was cut short at the
+// wrong moment leaves containerd a task that the CRI doesn't know of: it would never end, and
+// the container couldn't be removed.
+func (c *client) removeContainer(ctx context.Context, id string, d time.Duration) error {
+	remove := func() error {
+		_, err := call(ctx, d, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
+			return c.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+		})
+		if isNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	err := remove()
+	if !hasTask(err) {
+		return err
+	}
+	if err := c.endTask(ctx, id, d); err != nil {
+		return err
+	}
+	return remove()
+}
+
+// removeContainersOf does so with all of a sandbox that is stopped.
+func (c *client) removeContainersOf(ctx context.Context, sandbox string, d time.Duration) error {
+	all, err := ask(ctx, c, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
+		return c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandbox}})
+	})
+	for _, one := range all.GetContainers() {
+		if err := c.removeContainer(ctx, one.GetId(), d); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// hasTask reports that an object can't be removed for a task of containerd's.
+func hasTask(err error) bool { return status.Code(err) == codes.FailedPrecondition }
+
+// endTask kills and deletes a container's task in containerd. A program at the gate hasn't
+// begun, so that nothing is lost with it.
+func (c *client) endTask(ctx context.Context, id string, d time.Duration) error {
+	_, err := call(ofCRI(ctx), d, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
+		if _, err := c.tasks.Kill(ctx, &tasksapi.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true}); err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		if _, err := c.tasks.Wait(ctx, &tasksapi.WaitRequest{ContainerID: id}); err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})
 	})
 	if isNotFound(err) {
-		err = nil
+		return nil
 	}
-	return err == nil, err
+	return err
 }
 
 // openGate lets the program of a container that runs begin.

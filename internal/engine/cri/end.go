@@ -197,11 +197,20 @@ func (e *Engine) removeSandbox(ctx context.Context, id string) error {
 	if err != nil && !isNotFound(err) {
 		return err
 	}
-	_, err = call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
-		return e.rt.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-	})
-	if isNotFound(err) {
-		return nil
+	remove := func() error {
+		_, err := call(ctx, e.cfg.StartTimeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
+			return e.rt.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+		})
+		if isNotFound(err) {
+			return nil
+		}
+		return err
 	}
-	return err
+	if err = remove(); !hasTask(err) {
+		return err
+	}
+	if err := e.rt.removeContainersOf(ctx, id, e.cfg.StartTimeout); err != nil {
+		return err
+	}
+	return remove()
 }

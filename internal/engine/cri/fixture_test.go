@@ -252,3 +252,10 @@ func (e *testEngine) allocation(job int64, command ...string) engine.Allocation 
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

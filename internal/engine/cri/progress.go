@@ -5,7 +5,6 @@ import (
 	"time"
 
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
-	"google.golang.org/grpc/metadata"
 
 	"croft.dev/croft/internal/engine"
 )
@@ -18,7 +17,7 @@ const progressEvery = 250 * time.Millisecond
 // pulls at once, one may show another's layers: the store doesn't say for whom
 // it downloads. The returned function ends it and waits for its last call.
 func (e *Engine) report(ctx context.Context, progress func(engine.Progress)) (stop func()) {
-	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io"))
+	ctx, cancel := context.WithCancel(ofCRI(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -145,7 +145,7 @@ func (e *Engine) awaitSaved(ctx context.Context, step engine.StepID, req engine.
 }
 
 func (s *saving) run(ctx context.Context, c *runtimeapi.Container, by string) error {
-	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+	ctx = ofCRI(ctx)
 	ctx, done, err := s.lease(ctx)
 	if err != nil {
 		return err

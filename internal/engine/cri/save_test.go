@@ -12,7 +12,6 @@ import (
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/metadata"
 
 	"croft.dev/croft/internal/engine"
 )
@@ -124,7 +123,7 @@ func TestSaveImage(t *testing.T) {
 // nothingLeft checks that nothing is left of how an image was made.
 func (e *testEngine) nothingLeft(req engine.SaveRequest) {
 	e.t.Helper()
-	ctx := metadata.AppendToOutgoingContext(e.t.Context(), "containerd-namespace", "k8s.io")
+	ctx := ofCRI(e.t.Context())
 	leases, err := e.rt.leases.List(ctx, &leasesapi.ListRequest{})
 	for _, l := range leases.GetLeases() {
 		if strings.Contains(l.GetID(), e.instance[:8]) {

@@ -25,7 +25,12 @@ func job(e *Engine, n int64, command ...string) engine.Allocation {
 	}
 }
 
-const sleep = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+const sleep = onTerm + loop
+
+const (
+	onTerm = "trap 'exit 0' TERM; "
+	loop   = "while :; do sleep 0.1; done"
+)
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -67,11 +72,11 @@ func phase(p engine.Phase) func(engine.Status) bool {
 	return func(s engine.Status) bool { return s.Phase == p }
 }
 
-// start starts an engine and an attempt that runs.
+// start starts an engine and an attempt that runs, and ends with 0 on TERM.
 func start(t *testing.T) (*Engine, engine.Allocation, engine.Status) {
 	t.Helper()
 	e := open(t, uuid.NewString(), t.TempDir())
-	a := job(e, 1, "sh", "-c", sleep)
+	a := job(e, 1, "sh", "-c", onTerm+"echo ready; "+loop)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := e.Stop(ctx, a.Attempt); err != nil {
@@ -87,7 +92,9 @@ func start(t *testing.T) (*Engine, engine.Allocation, engine.Status) {
 		}
 	})
 	must(t, e.Start(t.Context(), a))
-	return e, a, await(t, e, a, "running", phase(engine.PhaseRunning))
+	runs := await(t, e, a, "running", phase(engine.PhaseRunning))
+	heard(t, e, a.Attempt.Primary(), "ready")
+	return e, a, runs
 }
 
 // The API server goes, and comes back: nothing has ended, and what is asked meanwhile isn't
