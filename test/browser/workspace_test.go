@@ -90,7 +90,10 @@ func TestWorkspaces(t *testing.T) {
 	s, b := open(t)
 	t.Run("notebook", func(t *testing.T) { notebook(t, s, b) })
 	t.Run("terminal", func(t *testing.T) { terminal(t, s, b) })
-	t.Run("code", func(t *testing.T) { code(t, s, b) })
+	t.Run("code", func(t *testing.T) {
+		code(t, s, b)
+		remote(t, s)
+	})
 }
 
 // notebook: a person opens Jupyter by one command and one click, and runs a cell. The
