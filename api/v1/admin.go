@@ -256,9 +256,9 @@ type Limit struct {
 	User      string   `json:"user,omitempty" doc:"* is each user, where a user has no such limit of his own"`
 	Partition string   `json:"partition,omitempty"`
 	QoS       string   `json:"qos,omitempty"`
-	Resource  string   `json:"resource" doc:"cpu, mem, gpu, gpu:MODEL, running, submitted; of each job: time, job.cpu, job.mem, job.gpu, job.gpu:MODEL; of use in a period: cpu-hours, mem-hours (of a GiB), gpu-hours, gpu-hours:MODEL"`
-	Max       Quantity `json:"max" doc:"cores, bytes, devices, jobs, a time or hours"`
-	Per       string   `json:"per,omitempty" doc:"of hours: day, week, month, year in the site's time zone, or rolling and a time, such as rolling 7d"`
+	Resource  string   `json:"resource" doc:"cpu, mem, gpu, gpu:MODEL, running, submitted; of each job: time, job.cpu, job.mem, job.gpu, job.gpu:MODEL; of use in a period: cpu-hours, mem-hours (of a GiB), gpu-hours, gpu-hours:MODEL; of what a user spends in an account: credits"`
+	Max       Quantity `json:"max" doc:"cores, bytes, devices, jobs, a time, credits or hours"`
+	Per       string   `json:"per,omitempty" doc:"of hours: day, week, month, year in the site's time zone, or rolling and a time, such as rolling 7d; of credits: day, week, month, year of UTC, as in statements, or none: in all"`
 	CarryOver string   `json:"carry_over,omitempty" doc:"of hours: how much of what a period leaves unused may be used in the next: a share such as 50%, or hours"`
 }
 
@@ -266,11 +266,12 @@ type Limit struct {
 type LimitUse struct {
 	Limit
 	Used     Quantity    `json:"used,omitempty" doc:"left out for what bounds each job for itself"`
+	Spent    Quantity    `json:"spent,omitempty" doc:"of used credits: what was charged; the rest is set aside"`
 	Left     Quantity    `json:"left,omitempty"`
 	Over     Quantity    `json:"over,omitempty" doc:"by how much more is used than the limit allows"`
 	Carried  Quantity    `json:"carried,omitempty" doc:"carried over from the period before; it comes on top of max"`
-	Since    *time.Time  `json:"since,omitempty" doc:"of hours: when the period began"`
-	Until    *time.Time  `json:"until,omitempty" doc:"of hours: when the next one begins"`
+	Since    *time.Time  `json:"since,omitempty" doc:"of hours and credits: when the period began"`
+	Until    *time.Time  `json:"until,omitempty" doc:"of hours and credits: when the next one begins"`
 	From     string      `json:"from" doc:"whose limit it is, in words"`
 	By       string      `json:"by,omitempty" doc:"who set it"`
 	Tightest bool        `json:"tightest,omitempty" doc:"of this resource, the one that leaves the least to whom was asked for"`

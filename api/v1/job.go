@@ -81,17 +81,18 @@ type Mount struct {
 
 // Quote is what a job would cost and when it would start.
 type Quote struct {
-	Admitted bool     `json:"admitted"`
-	Price    Price    `json:"price"`
-	Window   Window   `json:"window"`
-	Account  string   `json:"account"`
-	Billing  string   `json:"billing" doc:"off, showback or enforce"`
-	Balance  string   `json:"balance,omitempty" doc:"credits usable now"`
-	After    string   `json:"after,omitempty" doc:"credits usable after the deposit"`
-	Spec     JobSpec  `json:"spec" doc:"with every default filled in"`
-	Reasons  []Reason `json:"reasons,omitempty"`
-	Remedy   *Remedy  `json:"remedy,omitempty"`
-	Priority []Factor `json:"priority,omitempty" doc:"what its priority would be made of"`
+	Admitted bool       `json:"admitted"`
+	Price    Price      `json:"price"`
+	Window   Window     `json:"window"`
+	Account  string     `json:"account"`
+	Billing  string     `json:"billing" doc:"off, showback or enforce"`
+	Balance  string     `json:"balance,omitempty" doc:"credits usable now"`
+	After    string     `json:"after,omitempty" doc:"credits usable after the deposit"`
+	Caps     []LimitUse `json:"caps,omitempty" doc:"on what the user may spend in the account, before the deposit"`
+	Spec     JobSpec    `json:"spec" doc:"with every default filled in"`
+	Reasons  []Reason   `json:"reasons,omitempty"`
+	Remedy   *Remedy    `json:"remedy,omitempty"`
+	Priority []Factor   `json:"priority,omitempty" doc:"what its priority would be made of"`
 }
 
 // Price is a sum with its lines.

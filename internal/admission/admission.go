@@ -83,9 +83,10 @@ type Verdict struct {
 	Reasons []fault.Reason // every violated bound, the tightest first
 	Demand  workload.Demand
 	Use     catalog.Use
-	Cost    catalog.Cost  // of the whole wall time and grace: the full deposit
-	Deposit []ledger.Part // what is to be set aside now, by source
-	Before  int64         // micro-credits usable before that deposit
+	Cost    catalog.Cost   // of the whole wall time and grace: the full deposit
+	Deposit []ledger.Part  // what is to be set aside now, by source
+	Before  int64          // micro-credits usable before that deposit
+	Caps    []limits.Bound // on what the user may spend, before that deposit
 	Spot    placement.Spot
 	Misfits []placement.Misfit // at Start: what keeps it off the nodes now
 	Window  placement.Window

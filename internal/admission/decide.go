@@ -293,6 +293,7 @@ func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
 	if need <= 0 {
 		return
 	}
+	d.capped(need)
 	var unfunded ledger.Account
 	if mode == tenancy.BillingShowback {
 		unfunded = ledger.Unfunded(d.Subject.Account.ID)

@@ -41,7 +41,7 @@ func bound(code codes.Reason, field, asked, most, scope string, never bool) faul
 
 // fieldOf is the spec field that asks for a resource.
 func fieldOf(r limits.Resource) string {
-	if r.Hours() {
+	if r.Hours() || r == limits.Credits {
 		return "time"
 	}
 	switch of := r.Of(); of {
@@ -75,6 +75,9 @@ func (d *decision) violation(v limits.Violation) fault.Reason {
 		if v.Asked > 1 {
 			out.Message = fmt.Sprintf("asks for %d jobs, %s", v.Asked, out.Message)
 		}
+	case r == limits.Credits:
+		account, _ := d.Tenancy.Accounts.Get(v.Limit.Scope.Account)
+		out.Message = overCap(v, out.Scope, account.Name)
 	case r.Hours():
 		out.Message = fmt.Sprintf("would use %s %s, %s has %s left of %s%s", out.Observed, r, out.Scope, limits.Format(r, v.Left()), out.Bound, during(v.Bound))
 	case r == limits.Time:
@@ -91,10 +94,12 @@ func (d *decision) violation(v limits.Violation) fault.Reason {
 
 // during says which period a bound is for.
 func during(b limits.Bound) string {
-	if b.Limit.Per.Unit == limits.Rolling {
+	switch b.Limit.Per.Unit {
+	case "":
+		return " in all"
+	case limits.Rolling:
 		return " in " + quantity.FormatDuration(b.Limit.Per.Span)
-	}
-	if b.Limit.Per.Unit == limits.Day {
+	case limits.Day:
 		return " today, until " + day(b.To)
 	}
 	return " this " + string(b.Limit.Per.Unit) + ", until " + day(b.To)
@@ -115,6 +120,8 @@ func limitCode(r limits.Resource) codes.Reason {
 		return codes.LimitSubmitted
 	case limits.Time:
 		return codes.LimitWall
+	case limits.Credits:
+		return codes.LimitCredits
 	}
 	return codes.LimitDevices
 }

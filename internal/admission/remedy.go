@@ -94,7 +94,7 @@ func mendOne(v View, r Request, verdict Verdict, reason fault.Reason) (workload.
 	case codes.WallOverQoS:
 		s.Time = r.Subject.QoS.MaxWall
 		return s, true
-	case codes.Funds:
+	case codes.Funds, codes.LimitCredits:
 		return afford(v, r, verdict)
 	case codes.QoSBusy, codes.QoSDenied:
 		return patient(v, r)
@@ -216,19 +216,14 @@ func fewerNodes(s workload.Spec, n int64) (workload.Spec, bool) {
 	return s, n >= 1
 }
 
-// afford shortens the wall time to what the account can pay, in whole minutes; if
+// afford shortens the wall time to what the account can pay and its user may spend, in whole minutes; if
 // not even a minute is, it asks for one device fewer.
 func afford(v View, r Request, verdict Verdict) (workload.Spec, bool) {
 	s := r.Spec
 	book := v.Catalog.Book(r.Subject.Partition.Name, v.Now)
-	funds := money.Micros(verdict.Before)
-	if r.Job != nil {
-		for _, p := range r.Job.Sources {
-			funds += p.Left
-		}
-	}
 	const minute = int64(60e9)
 	d := decision{View: v, Request: r}
+	funds := verdict.usable(d.billing(), r.Job)
 	funds /= money.Micros(d.jobs())
 	span := book.Affordable(verdict.Use, d.factor(), v.Now, funds) - s.Grace
 	if span >= minute {

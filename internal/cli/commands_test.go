@@ -55,8 +55,13 @@ var (
 			Since: day(2026, 11, 1), Until: day(2026, 12, 1), From: "account nlp", By: "olga", Tightest: true,
 		},
 	}
-	part8 = v1.Share{ID: "2", Account: "nlp", Partition: "gpu", Resource: "gpu", Guaranteed: "8", Limit: "16", Lend: "4", Weight: 2}
-	parts = []v1.ShareUse{
+	spendCap = v1.LimitUse{
+		Limit: v1.Limit{ID: "5", Account: "nlp", User: "ada", Resource: "credits", Max: "100.000", Per: "month"}, Used: "64.288", Spent: "62.000", Left: "35.712",
+		Since: day(2026, 11, 1), Until: day(2026, 12, 1), From: "user ada in account nlp", By: "mia", Tightest: true,
+	}
+	capped = v1.Quote{Admitted: true, Price: quote.Price, Window: v1.Window{Kind: "now"}, Account: "nlp", Billing: "enforce", Balance: "187.627", After: "185.339", Caps: []v1.LimitUse{spendCap}}
+	part8  = v1.Share{ID: "2", Account: "nlp", Partition: "gpu", Resource: "gpu", Guaranteed: "8", Limit: "16", Lend: "4", Weight: 2}
+	parts  = []v1.ShareUse{
 		{Share: v1.Share{ID: "1", Account: "faculty", Partition: "gpu", Resource: "gpu", Guaranteed: "12"}, Used: "9", Free: "7", By: "olga"},
 		{Share: part8, Used: "3", Free: "13", By: "olga", Borrowers: []v1.ShareBorrower{{Account: "vision", Borrowed: "2"}, {Borrowed: "1"}}},
 	}
@@ -444,6 +449,9 @@ func TestCommands(t *testing.T) {
 		"limit-show":            {args: "limit show"},
 		"limit-set-jobs":        {args: "limit set job.gpu 1 -q normal", with: map[string]any{"POST /v1/limits": smaller}},
 		"limit-set-hours":       {args: "limit set gpu-hours:a100 500 -A nlp --per month --carry-over 50%", with: map[string]any{"POST /v1/limits": hours}},
+		"limit-set-credits":     {args: "limit set credits 100 -A nlp -u ada --per month", with: map[string]any{"POST /v1/limits": spendCap}},
+		"limit-show-credits":    {args: "limit show --who ada", with: map[string]any{"GET /v1/limits": v1.Page[v1.LimitUse]{Items: []v1.LimitUse{spendCap}}}},
+		"quote-capped":          {args: "quote train:1", with: map[string]any{"POST /v1/quotes": capped}},
 		"limit-show-who":        {args: "limit show --who ada -p main -q normal"},
 		"limit-rm":              {args: "limit rm 3"},
 		"limit-rm-scope":        {args: "limit rm gpu -A nlp -u ada"},

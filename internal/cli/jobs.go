@@ -66,6 +66,9 @@ func (a *app) printQuote(q *v1.Quote) error {
 		default:
 			fmt.Fprintf(w, "account %s pays: has %s, after the deposit %s\n", clean(q.Account), clean(q.Balance), clean(q.After))
 		}
+		for _, l := range q.Caps {
+			fmt.Fprintf(w, "of it %s may use %s %s: %s left\n", clean(l.From), clean(string(l.Max)), clean(ofLimit(l.Limit)), clean(string(l.Left)))
+		}
 		if q.Window.Kind != "now" {
 			writePriority(w, q.Priority)
 		}

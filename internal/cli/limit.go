@@ -45,17 +45,19 @@ For each job: time, job.cpu, job.mem, job.gpu, job.gpu:MODEL.
 In a period (--per): cpu-hours, mem-hours (of a GiB), gpu-hours, gpu-hours:MODEL. A job
 counts in the period in which it starts: with all its time at first, with what it took once
 it has ended.
+Of what a user may spend in an account, per day, week, month or year, or in all: credits.
+What is set aside for jobs counts. Whoever manages the account may set this.
 
 A limit below what is used says who is over; nothing is stopped by it.`,
 		Example: `  croft limit set gpu 4 -A nlp
-  croft limit set job.gpu 1 -p main -q normal
-  croft limit set gpu-hours 500 -A nlp --per month --carry-over 50%`,
+  croft limit set gpu-hours 500 -A nlp --per month --carry-over 50%
+  croft limit set credits 100 -A nlp -u ada --per month`,
 		Args: needArgs(2, 2, "RESOURCE and MAX"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"cpu", "mem", "gpu", "gpu:", "running", "submitted", "time", "job.cpu", "job.mem", "job.gpu", "job.gpu:", "cpu-hours", "mem-hours", "gpu-hours", "gpu-hours:"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"cpu", "mem", "gpu", "gpu:", "running", "submitted", "time", "job.cpu", "job.mem", "job.gpu", "job.gpu:", "credits", "cpu-hours", "mem-hours", "gpu-hours", "gpu-hours:"}, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if l.Account == "" && l.User == "" && l.Partition == "" && l.QoS == "" {
@@ -76,7 +78,7 @@ A limit below what is used says who is over; nothing is stopped by it.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&l.Per, "per", "", `for hours: day, week, month, year, or "rolling 7d"`)
+	cmd.Flags().StringVar(&l.Per, "per", "", `for hours and credits: day, week, month, year; for hours also "rolling 7d"`)
 	cmd.Flags().StringVar(&l.CarryOver, "carry-over", "", "for hours: a share such as 50%, or hours, of what a period leaves for the next")
 	a.completeFlag(cmd, "per", fixed("day", "week", "month", "year", "rolling 7d"))
 	a.scopeFlags(cmd, "user", "of this user, with -A in the account; * is each user", &l.Account, &l.User, &l.Partition, &l.QoS)
@@ -128,7 +130,11 @@ func limitTable(list []v1.LimitUse) *table {
 		if l.Carried != "" {
 			most += "+" + string(l.Carried)
 		}
-		t.row(l.ID, resource, most, string(l.Used), left, l.From, l.By)
+		used := string(l.Used)
+		if l.Spent != "" && l.Spent != l.Used {
+			used += " (" + string(l.Spent) + " spent)"
+		}
+		t.row(l.ID, resource, most, used, left, l.From, l.By)
 	}
 	return t
 }
@@ -212,7 +218,7 @@ whose it is.`,
 			return a.done("limit %s is removed", id)
 		},
 	}
-	cmd.Flags().StringVar(&l.Per, "per", "", "that of this period, for hours")
+	cmd.Flags().StringVar(&l.Per, "per", "", "that of this period, for hours and credits")
 	a.scopeFlags(cmd, "user", "of this user, with -A in the account; * is each user", &l.Account, &l.User, &l.Partition, &l.QoS)
 	return cmd
 }

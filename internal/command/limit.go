@@ -30,8 +30,8 @@ func (c LimitPut) Kind() string {
 
 // Decide sets or removes the limit. Nothing is stopped by it.
 func (c LimitPut) Decide(w *world.World, at world.Context) (world.Outcome, error) {
-	if !w.Can(at.Principal, access.LimitSet, 0, 0) {
-		return world.Outcome{}, fault.New(codes.Denied, "only an operator may set limits")
+	if !c.allowed(w, at) {
+		return world.Outcome{}, fault.New(codes.Denied, "only an operator may set limits; whoever manages an account may set what its members may spend (credits)")
 	}
 	if c.Remove != 0 {
 		row, ok := w.Limits.Limits.Get(c.Remove)
@@ -71,6 +71,20 @@ func (c LimitPut) Decide(w *world.World, at world.Context) (world.Outcome, error
 	}
 }
 
+// allowed says whether the caller may set or remove such a limit: caps on what members
+// may spend are their account's managers' business too.
+func (c LimitPut) allowed(w *world.World, at world.Context) bool {
+	if w.Can(at.Principal, access.LimitSet, 0, 0) {
+		return true
+	}
+	a, _ := w.Tenancy.Account(c.Account)
+	resource, account := c.Resource, a.ID
+	if row, ok := w.Limits.Limits.Get(c.Remove); c.Remove != 0 && ok {
+		resource, account = row.Resource, row.Scope.Account
+	}
+	return resource == limits.Credits && account != 0 && w.Can(at.Principal, access.AccountRun, 0, account)
+}
+
 func limitPut(row limits.Limit) world.Outcome {
 	return world.Outcome{
 		Changes: []world.Change{limits.LimitSet{Row: row}}, Result: row, Event: world.Event{Account: row.Scope.Account, Message: string(row.Resource)},
@@ -89,7 +103,12 @@ func (c LimitPut) check() error {
 	if c.User == limits.EachName && c.Resource.Hours() {
 		bad.Add("user", "hours per period are limited for a user by name, or for all of an account together")
 	}
+	if c.Resource == limits.Credits && c.Carry != (limits.Carry{}) {
+		bad.Add("carry_over", "is for hours: what a member doesn't spend stays the account's")
+	}
 	switch per := c.Per != (limits.Per{}); {
+	case c.Resource == limits.Credits:
+		c.checkCap(&bad)
 	case c.Resource.Hours() && !per:
 		bad.Add("per", "hours are limited per day, week, month, year or \"rolling 7d\": say which")
 	case !c.Resource.Hours() && per:
@@ -104,6 +123,22 @@ func (c LimitPut) check() error {
 		bad.Add("carry_over", "must be a share of at most 100%% or an amount of hours")
 	}
 	return bad.Err()
+}
+
+// checkCap looks at what is for a cap on spending alone.
+func (c LimitPut) checkCap(bad *fault.Fields) {
+	if c.Account == "" {
+		bad.Add("account", "credits are limited in an account: say which")
+	}
+	if c.User == "" {
+		bad.Add("user", "credits are limited for a user of the account, or for each (*); the account itself has what it is granted")
+	}
+	if c.Partition != "" || c.QoS != "" {
+		bad.Add("partition", "credits are limited in all partitions and QoS together")
+	}
+	if c.Per.Unit == limits.Rolling || c.Per != (limits.Per{}) && !c.Per.Valid() {
+		bad.Add("per", "credits are limited per day, week, month or year, or in all")
+	}
 }
 
 func scopeOf(w *world.World, c LimitPut) (limits.Scope, error) {

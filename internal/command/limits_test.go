@@ -47,6 +47,8 @@ type limitUser struct {
 func (h *history) limits(t *rapid.T) {
 	for _, l := range h.w.Limits.Limits.All() {
 		switch {
+		case l.Resource == limits.Credits:
+			h.credits(t, l)
 		case l.Resource.Hours():
 			h.hours(t, l)
 		case l.Scope.User == limits.Each:

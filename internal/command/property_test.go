@@ -34,6 +34,7 @@ type history struct {
 	states    map[[2]int64]workload.JobState // likewise of further steps
 	ran       map[id.Attempt]*workload.Job   // each attempt's job as it was when that began
 	used      map[limitUser]int64            // after the command before
+	checked   int                            // transfers that were there then
 }
 
 // do decides twice, to see that the same world gives the same outcome.
@@ -119,6 +120,9 @@ func TestWhateverHappens(t *testing.T) {
 		h.w.Fold([]world.Change{world.SiteSet{Row: site}})
 		for range rapid.IntRange(0, 3).Draw(t, "limits on hours") {
 			h.limitHours(t)
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "caps") {
+			h.limitCredits(t)
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h.step(t)
@@ -486,6 +490,7 @@ func (h *history) check(t *rapid.T) {
 		t.Fatalf("deposits of no open job: %v", deposits)
 	}
 	h.limits(t)
+	h.checked = len(h.transfers)
 	h.memory(t)
 	h.devices(t)
 	h.ports(t)

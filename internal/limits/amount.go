@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 )
 
@@ -16,8 +17,8 @@ const (
 	mib    = int64(1 << 20)
 )
 
-// Parse reads an amount of a resource: cores, bytes, a time, a count, or hours of a
-// core, a GiB or a device.
+// Parse reads an amount of a resource: cores, bytes, a time, a count, credits, or hours of
+// a core, a GiB or a device.
 func Parse(r Resource, text string) (int64, error) {
 	if r.Hours() {
 		return parseHours(r, text)
@@ -29,6 +30,9 @@ func Parse(r Resource, text string) (int64, error) {
 		return quantity.ParseBytes(text)
 	case of == Time:
 		return quantity.ParseDuration(text)
+	case of == Credits:
+		m, err := money.Parse(text)
+		return int64(m), err
 	case of.devices():
 		return quantity.ParseDevices(text)
 	}
@@ -47,6 +51,8 @@ func Format(r Resource, n int64) string {
 		return quantity.FormatBytes(n)
 	case of == Time:
 		return quantity.FormatDuration(n)
+	case of == Credits:
+		return money.Micros(n).String()
 	case of.devices():
 		return quantity.FormatDevices(n)
 	}

@@ -27,6 +27,7 @@ const (
 	JobCPU    Resource = perJob + CPU
 	JobMem    Resource = perJob + Mem
 	JobGPU    Resource = perJob + GPU
+	Credits   Resource = "credits" // micro-credits spent and set aside, in a period or in all
 	CPUHours  Resource = CPU + hours
 	MemHours  Resource = Mem + hours // of a GiB
 	GPUHours  Resource = GPU + hours
@@ -73,7 +74,7 @@ const maxModel = 64
 // Valid reports whether r is a known resource.
 func (r Resource) Valid() bool {
 	switch r {
-	case CPU, Mem, GPU, Running, Submitted, Time, JobCPU, JobMem, JobGPU, CPUHours, MemHours, GPUHours:
+	case CPU, Mem, GPU, Running, Submitted, Time, JobCPU, JobMem, JobGPU, Credits, CPUHours, MemHours, GPUHours:
 		return true
 	}
 	m, ok := r.Model()
@@ -83,7 +84,7 @@ func (r Resource) Valid() bool {
 }
 
 // Known says in words which resources there are.
-const Known = "cpu, mem, gpu, gpu:MODEL, running, submitted, time, job.cpu, job.mem, job.gpu, job.gpu:MODEL, cpu-hours, mem-hours, gpu-hours or gpu-hours:MODEL"
+const Known = "cpu, mem, gpu, gpu:MODEL, running, submitted, time, job.cpu, job.mem, job.gpu, job.gpu:MODEL, credits, cpu-hours, mem-hours, gpu-hours or gpu-hours:MODEL"
 
 // Each stands for each user by himself: what one user has counts for a limit of such a
 // scope. A limit of the user's own on the same takes its place.
@@ -106,7 +107,7 @@ type Limit struct {
 	ID       id.Limit // 0: it comes from the site's defaults
 	Scope    Scope
 	Resource Resource
-	Per      Per // of hours
+	Per      Per // of hours; of credits too, where zero is in all
 	Max      int64
 	Carry    Carry
 	By       id.User
@@ -126,11 +127,12 @@ type Demand struct {
 	CPU, Mem, GPU      int64
 	Models             []catalog.ModelCount // devices by model, as far as it is known
 	Running, Submitted int64
+	Credits            int64 // set aside, micro-credits
 }
 
 // Zero reports whether d is nothing.
 func (d Demand) Zero() bool {
-	return d.CPU == 0 && d.Mem == 0 && d.GPU == 0 && d.Running == 0 && d.Submitted == 0
+	return d.CPU == 0 && d.Mem == 0 && d.GPU == 0 && d.Running == 0 && d.Submitted == 0 && d.Credits == 0
 }
 
 // of is how much of a resource that is counted d has.
@@ -146,6 +148,8 @@ func (d Demand) of(r Resource) int64 {
 		return d.Running
 	case Submitted:
 		return d.Submitted
+	case Credits:
+		return d.Credits
 	}
 	model, _ := r.Model()
 	for _, m := range d.Models {
@@ -163,6 +167,7 @@ func (d Demand) Plus(o Demand, sign int64) Demand {
 	d.GPU += sign * o.GPU
 	d.Running += sign * o.Running
 	d.Submitted += sign * o.Submitted
+	d.Credits += sign * o.Credits
 	if len(o.Models) == 0 {
 		return d
 	}
@@ -226,7 +231,8 @@ type Bound struct {
 	Limit    Limit
 	Max      int64 // the limit's, and what was carried over
 	Used     int64
-	From, To int64 // ns; the period, of hours
+	Spent    int64 // of what is used of credits: what was charged; the rest is set aside
+	From, To int64 // ns; the period, of hours and credits; To 0: it has no end
 }
 
 // Left is what is left of it, at least 0.

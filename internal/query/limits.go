@@ -112,7 +112,7 @@ func (v view) boundsOf(w whose) []listed {
 			b, binds = v.w.Limits.BoundFor(l, w.user, v.now)
 		}
 		if binds {
-			out = append(out, listed{Bound: b, from: v.w.View(v.now).ScopeName(l.Scope)})
+			out = append(out, listed{Bound: v.w.View(v.now).Charged(b), from: v.w.View(v.now).ScopeName(l.Scope)})
 		}
 	}
 	if w.anybody {
@@ -130,6 +130,17 @@ func (v view) boundsOf(w whose) []listed {
 	for i, b := range out {
 		if r := b.Limit.Resource; !seen[r] && w.must(b.Limit.Scope) {
 			out[i].tightest, seen[r] = true, true
+		}
+	}
+	return out
+}
+
+// capsIn is what members may spend in an account, with what they have.
+func (v view) capsIn(a id.Account) []v1.LimitUse {
+	var out []v1.LimitUse
+	for _, l := range v.w.Limits.Limits.All() {
+		if l.Resource == limits.Credits && l.Scope.Account == a {
+			out = append(out, v.limitWire(v.w.View(v.now).Charged(v.w.Limits.BoundOf(l, v.now))))
 		}
 	}
 	return out
@@ -172,11 +183,17 @@ func (v view) seesLimit(l limits.Limit) bool {
 // more than it allows.
 func (r *Reader) LimitMade(p access.Principal, l limits.Limit) v1.LimitUse {
 	v := r.view(p)
-	b := v.w.Limits.BoundOf(l, v.now)
+	b := v.w.View(v.now).Charged(v.w.Limits.BoundOf(l, v.now))
 	out := v.limitWire(b)
 	switch {
 	case l.Resource.PerJob():
 		out.Users = v.larger(l)
+	case l.Resource == limits.Credits:
+		for u, b := range v.w.View(v.now).Capped(l) {
+			if b.Used > l.Max {
+				out.Users = append(out.Users, v1.LimitUser{User: v.user(u), Used: v1.Quantity(limits.Format(l.Resource, b.Used))})
+			}
+		}
 	case b.Used > b.Max && !l.Resource.Hours():
 		for _, u := range v.w.Limits.Users(l.Scope, l.Resource) {
 			if _, binds := v.w.Limits.BoundFor(l, u.User, v.now); l.Scope.User == limits.Each && (u.Used <= l.Max || !binds) {
@@ -241,6 +258,10 @@ func (v view) limitWire(b limits.Bound) v1.LimitUse {
 	}
 	if b.Used > b.Max {
 		out.Over = quantity(b.Used - b.Max)
+	}
+	if l.Resource == limits.Credits {
+		out.Since, out.Until = moment(b.From), moment(b.To)
+		out.Spent = quantity(b.Spent)
 	}
 	if l.Resource.Hours() {
 		out.Since, out.Until = moment(b.From), moment(b.To)

@@ -53,6 +53,9 @@ func (r *Reader) Quote(ctx context.Context, p access.Principal, spec workload.Sp
 		before := money.Micros(verdict.Before)
 		out.Balance, out.After = before.String(), max(before-verdict.Cost.Total, 0).String()
 	}
+	for _, b := range verdict.Caps {
+		out.Caps = append(out.Caps, v.limitWire(b))
+	}
 	if !verdict.Admit {
 		out.After = out.Balance
 		out.Remedy = Remedy(admission.Remedy(view, req, verdict))

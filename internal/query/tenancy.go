@@ -56,6 +56,7 @@ func (r *Reader) Account(p access.Principal, name string) (v1.Account, error) {
 	for _, b := range v.w.Limits.Effective(limits.Who{Path: v.w.Tenancy.Path(a.ID)}, v.now) {
 		out.Usage = append(out.Usage, v.limitWire(b))
 	}
+	out.Usage = append(out.Usage, v.capsIn(a.ID)...)
 	for _, g := range v.w.Ledger.Grants.All() {
 		if g.Account == a.ID {
 			out.Grants = append(out.Grants, v.grantWire(g))

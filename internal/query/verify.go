@@ -10,6 +10,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -48,8 +49,9 @@ type audit struct {
 	waste    map[ledger.Cause]int64 // posted for tiles
 	posted   map[ledger.Cause]int64 // of tiles
 	used     map[id.Attempt][]ledger.Tile
+	spent    map[ledger.Spending]money.Micros // by themselves without their amounts
 
-	transfers, balance, daily, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
+	transfers, balance, daily, spending, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
 }
 
 type jobSums struct{ deposit, charge, refund, returned int64 }
@@ -68,7 +70,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 	}
 	a := &audit{
 		r: r, w: r.Worlds.World(), balances: map[ledger.Account]int64{}, jobs: map[id.Job]jobSums{}, attempts: map[id.Attempt]attemptSums{},
-		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{},
+		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{}, spent: map[ledger.Spending]money.Micros{},
 	}
 	a.names()
 	for _, step := range []func(context.Context) error{a.readTransfers, a.readDaily, a.readTiles, a.readJobs, a.readClosed, a.readLog} {
@@ -77,6 +79,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 		}
 	}
 	a.compareBalances()
+	a.compareSpending()
 	a.compareWaste()
 	out := v1.Verification{OK: true, Seq: a.w.Seq, Transfers: a.transfers.n}
 	for _, c := range a.checks() {
@@ -89,7 +92,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 
 func (a *audit) checks() []*check {
 	return []*check{
-		&a.transfers, &a.balance, &a.daily, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.periods, &a.log, &a.counters,
+		&a.transfers, &a.balance, &a.daily, &a.spending, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.periods, &a.log, &a.counters,
 	}
 }
 
@@ -98,6 +101,7 @@ func (a *audit) names() {
 		"transfers are dense, unique and balanced",
 		"balances are the sums of their transfers",
 		"daily sums are those of their transfers",
+		"what users spent is the sum of their charges",
 		"nothing is negative that may not be",
 		"deposits are what open jobs have set aside",
 		"jobs' sums are those of their transfers",

@@ -106,8 +106,40 @@ func (a *audit) add(t ledger.Transfer) {
 			at.over += n
 		}
 	}
+	if t.User != 0 {
+		a.spends(t)
+	}
 	if t.Job != 0 {
 		a.jobs[t.Job], a.attempts[key] = j, at
+	}
+}
+
+// spends counts what a user was charged on a day; only what isn't zero is kept.
+func (a *audit) spends(t ledger.Transfer) {
+	k, n := ledger.Spending{User: t.User, Account: t.Account, Day: t.At / ledger.Day}, t.Amount
+	switch t.Kind {
+	case ledger.KindCharge:
+	case ledger.KindCorrect, ledger.KindRefund:
+		n = -n
+	default:
+		return
+	}
+	if a.spent[k] += n; a.spent[k] == 0 {
+		delete(a.spent, k)
+	}
+}
+
+// compareSpending compares what caps count as spent with the transfers, both ways.
+func (a *audit) compareSpending() {
+	for have := range a.w.Ledger.Spendings {
+		k := have
+		k.Amount = 0
+		a.spending.want(a.spent[k] == have.Amount, "user %d in account %d on %s: %s is counted, the charges come to %s",
+			k.User, k.Account, stamp(k.Day*ledger.Day), have.Amount, a.spent[k])
+		delete(a.spent, k)
+	}
+	for k, n := range a.spent {
+		a.spending.want(false, "user %d in account %d on %s: nothing is counted, the charges come to %s", k.User, k.Account, stamp(k.Day*ledger.Day), n)
 	}
 }
 

@@ -149,6 +149,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		"a missing posting": {tampered{transfer: func(r *ledger.Transfer) { r.ID += when[id.Transfer](r.ID >= 3) }}, "transfers are dense", "transfer 4 follows transfer 2"},
 		"an empty posting":  {tampered{transfer: func(r *ledger.Transfer) { r.Amount *= when[money.Micros](r.ID != 2) }}, "transfers are dense", "0.000 from grant:1"},
 		"a charge":          {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 1 && r.Kind == ledger.KindCharge) }}, "charges are", "attempt 1.1"},
+		"a spender":         {tampered{transfer: func(r *ledger.Transfer) { r.User += when[id.User](r.Job == 1 && r.Kind == ledger.KindCharge) }}, "what users spent", "user 2 in account 1"},
 		"a job's sum":       {tampered{job: func(j *workload.Job) { j.Charged++ }}, "jobs' sums", "job 2 says"},
 		"a deposit":         {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 3 && r.Kind == ledger.KindDeposit) }}, "deposits are", "job 3 has"},
 		"a gap":             {tampered{tile: func(r *ledger.Tile) { r.To -= when[int64](r.Cause == ledger.CauseDrained && r.Device == "SIM-1") }}, "device time has", "SIM-1: 0 of it"},

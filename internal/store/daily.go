@@ -7,7 +7,7 @@ import (
 )
 
 // Day is how long a day of the daily sums is, in ns: they begin at midnight UTC.
-const Day = int64(24 * 3600 * 1e9)
+const Day = ledger.Day
 
 // MoneyDay is what became of an account's money on a day, by grant. What a grant has
 // left, set aside or not, changes by Given - Spent - Expired.

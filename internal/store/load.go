@@ -118,6 +118,7 @@ func (l loader) ledger() error {
 				l.fold(ledger.BalanceSet{Account: a, Sum: sum})
 			})
 		},
+		l.spending,
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM transfer", func(n, _ int64) world.Change {
 			return ledger.Counted{Transfer: id.Transfer(n)}
 		}),
@@ -164,6 +165,24 @@ func (l loader) greatest(query string, as func(a, b int64) world.Change) func() 
 		l.fold(as(a, b))
 		return nil
 	}
+}
+
+// spending adds up what each user was charged in each account on each day.
+func (l loader) spending() error {
+	rows, err := l.q.QueryContext(l.ctx, `SELECT account, day, person, CAST(SUM(spent) AS BIGINT) FROM spent_day
+		WHERE person <> 0 GROUP BY account, day, person HAVING SUM(spent) <> 0`)
+	if err != nil {
+		return wrap("summing what users spent", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r ledger.Spending
+		if err := rows.Scan(&r.Account, &r.Day, &r.User, &r.Amount); err != nil {
+			return wrap("summing what users spent", err)
+		}
+		l.fold(ledger.SpendingSet{Row: r})
+	}
+	return wrap("summing what users spent", rows.Err())
 }
 
 // sums adds the transfers up by ledger account, without those that come to zero.

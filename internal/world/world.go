@@ -219,7 +219,7 @@ func AskOf(j *workload.Job) limits.Ask {
 
 // demandOf is what a job's state makes it count for.
 func (w *World) demandOf(j *workload.Job) limits.Demand {
-	var d limits.Demand
+	d := limits.Demand{Credits: int64(metering.Left(j))}
 	r := workload.RulesOf(j.State)
 	if r.Submitted {
 		d.Submitted = j.Waits()

@@ -48,8 +48,9 @@ const (
 	LimitCPU       Reason = "LIMIT_CPU"
 	LimitMemory    Reason = "LIMIT_MEM"
 	LimitDevices   Reason = "LIMIT_GPU"
-	LimitHours     Reason = "LIMIT_HOURS" // of use per period
-	ShareLimit     Reason = "SHARE_LIMIT" // what an account may have of a partition, borrowed or not
+	LimitHours     Reason = "LIMIT_HOURS"   // of use per period
+	LimitCredits   Reason = "LIMIT_CREDITS" // of what a user may spend in an account
+	ShareLimit     Reason = "SHARE_LIMIT"   // what an account may have of a partition, borrowed or not
 	ShareBorrow    Reason = "SHARE_BORROW"
 	ShareKept      Reason = "SHARE_KEPT" // by others, who don't lend it
 	Funds          Reason = "FUNDS"
