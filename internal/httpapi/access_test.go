@@ -252,6 +252,7 @@ func attempts() map[string]attempt {
 			return "/v1/periods/" + time.Date(2020, 1, 1+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) + "/close", nil
 		}, runs},
 		"verifyLedger":  {fixed("/v1/ledger/verify", nil), []string{"otto", "olga", "root"}},
+		"listAudit":     {fixed("/v1/audit", nil), []string{"otto", "olga", "root"}},
 		"listTransfers": {ofJob("/v1/ledger/transfers?job=%s", nil), readers},
 
 		"status":          {fixed("/v1/status", nil), all},

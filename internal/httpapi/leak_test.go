@@ -80,6 +80,8 @@ func TestNothingLeaks(t *testing.T) {
 				paths = append(paths, op.path)
 			case "listEvents":
 				paths = append(paths, "/v1/events?limit=1000")
+			case "listAudit":
+				paths = append(paths, "/v1/audit?limit=1000")
 			}
 			for _, path := range paths {
 				a := h.send(request{method: "GET", path: path, user: user})

@@ -24,7 +24,7 @@ func scopes() map[string][]string {
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage",
-			"listGrants", "listLimits", "listShares", "verifyLedger", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",
+			"listGrants", "listLimits", "listShares", "verifyLedger", "listAudit", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"quote", "submitJob", "listJobs", "listImages", "listEvents", "streamEvents"},
 		"manage": {

@@ -55,6 +55,10 @@ func jobOperations() []operation {
 			param{"after", "only with a greater seq"}, param{"job", "only of this job"}, limitParam()),
 		stream("streamEvents", "GET /v1/events/stream", "What happens, as it happens (WebSocket, an Event in each message)", access.JobSee, "", (*call).eventStream,
 			param{"after", "begin after this seq; by default with what comes now"}, param{"job", "only of this job"}),
+		pages("listAudit", "GET /v1/audit", "The log as it was written, the oldest row first: who did what, what it changed, and the hash of each row", access.EventsAll, (*call).audit,
+			param{"from", "only those at or after it, RFC 3339"}, param{"to", "only those before it, RFC 3339"}, param{"user", "only what this user did, by whichever token"},
+			param{"account", "only what concerns this account"}, param{"job", "only of this job"}, param{"kind", "only this command, account.set for example, or with a dot at its end what begins so"},
+			param{"row", "only what put this row, account:3 for example"}, param{"changes", "true: only rows that say what was changed"}),
 	}
 }
 

@@ -269,6 +269,7 @@ func (l *life) live(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	l.audited(t)
 }
 
 // compare looks at every whole month so far, and at some days.

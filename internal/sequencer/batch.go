@@ -155,7 +155,7 @@ func (s *Sequencer) one(b *batch, r *request, now int64) (reply, error) {
 		return answer, nil
 	}
 	answer.answer.Seq = at.Seq
-	row, err := entry(b.head.Hash, at, r, out)
+	row, err := entry(b, at, r, out)
 	if err != nil {
 		return reply{}, err
 	}
@@ -241,14 +241,18 @@ type deadLetter struct {
 }
 
 // entry makes the log row of a decision, and of its key a change.
-func entry(prev string, at world.Context, r *request, out world.Outcome) (store.Batch, error) {
+func entry(b *batch, at world.Context, r *request, out world.Outcome) (store.Batch, error) {
 	command, err := json.Marshal(r.cmd)
 	if err != nil {
 		return store.Batch{}, fmt.Errorf("command %s: %w", r.cmd.Kind(), err)
 	}
+	changed, err := store.Changed(b.world, out.Changes, !r.actor.System)
+	if err != nil {
+		return store.Batch{}, err
+	}
 	row := store.Batch{Changes: out.Changes, Entry: world.Entry{
 		Seq: at.Seq, At: at.Now, User: r.actor.User, Principal: at.Principal.Signature(), Kind: r.cmd.Kind(), Command: command,
-		Touched: store.Touched(out.Changes), Event: clean(out.Event), Prev: prev,
+		Touched: store.Touched(out.Changes), Changed: changed, Event: clean(out.Event), Prev: b.head.Hash,
 	}}
 	if r.key != "" {
 		key := world.Key{

@@ -247,8 +247,14 @@ func (f TileFilter) where() (w where) {
 
 // LogFilter narrows a list of log rows; what is zero doesn't.
 type LogFilter struct {
-	After int64 // seq
-	Job   id.Job
+	After    int64 // seq
+	Job      id.Job
+	From, To int64  // ns: those at [From, To)
+	By       string // principal, by whichever token
+	Account  id.Account
+	Kind     string // or, with a dot at its end, what it begins with
+	Row      string // that was put
+	Changes  bool   // only those that say what was changed
 }
 
 // Log lists log rows by seq, at most limit.
@@ -269,7 +275,36 @@ func (f LogFilter) where() (w where) {
 	if f.Job != 0 {
 		w.add("job <> 0 AND job = ?", int64(f.Job))
 	}
+	if f.From != 0 {
+		w.add("at >= ?", f.From)
+	}
+	if f.To != 0 {
+		w.add("at < ?", f.To)
+	}
+	if f.By != "" {
+		w.add(`(principal = ? OR principal LIKE ? ESCAPE '\')`, f.By, like(f.By+" (")+"%)")
+	}
+	if f.Account != 0 {
+		w.add("account = ?", int64(f.Account))
+	}
+	switch {
+	case strings.HasSuffix(f.Kind, "."):
+		w.add(`kind LIKE ? ESCAPE '\'`, like(f.Kind)+"%")
+	case f.Kind != "":
+		w.add("kind = ?", f.Kind)
+	}
+	if f.Row != "" {
+		w.add(`(' ' || touched || ' ') LIKE ? ESCAPE '\'`, "% "+like(f.Row)+" %")
+	}
+	if f.Changes {
+		w.add("changed <> ''")
+	}
 	return w
+}
+
+// like is text as a pattern that matches nothing else.
+func like(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text)
 }
 
 // Sum is what a ledger account's transfers come to.

@@ -16,13 +16,15 @@ type relation[R any] struct {
 	name    string
 	keys    int // so many of the first columns are the key
 	append  bool
-	adds    bool // a row with a key that is there already adds to it
+	adds    bool     // a row with a key that is there already adds to it
+	secret  []string // fields whose values no log has, as values names them
 	columns []column[R]
 }
 
 // column is one column of R: what is written, and where what is read goes.
 type column[R any] struct {
 	name string
+	json bool // its text is JSON
 	get  func(*R) (any, error)
 	dst  func(*R) any
 }
@@ -73,12 +75,14 @@ func flag[R any](name string, field func(*R) *bool) column[R] {
 
 // doc is a TEXT column with the JSON of a field.
 func doc[R, T any](name string, field func(*R) *T) column[R] {
-	return encoded(name,
+	c := encoded(name,
 		func(r *R) (string, error) {
 			b, err := json.Marshal(field(r))
 			return string(b), err
 		},
 		func(r *R, s string) error { return json.Unmarshal([]byte(s), field(r)) })
+	c.json = true
+	return c
 }
 
 // raw is a TEXT column with bytes that are UTF-8 already.
@@ -108,9 +112,11 @@ type attr[R any] struct {
 	field func(*R) any // a pointer to it
 }
 
+const bodyColumn = "body"
+
 // body is a TEXT column with a JSON object of fields, without those that are zero.
 func body[R any](attrs ...attr[R]) column[R] {
-	return encoded("body", func(r *R) (string, error) {
+	c := encoded(bodyColumn, func(r *R) (string, error) {
 		b := []byte{'{'}
 		for _, a := range attrs {
 			v := a.field(r)
@@ -141,6 +147,8 @@ func body[R any](attrs ...attr[R]) column[R] {
 		}
 		return nil
 	})
+	c.json = true
+	return c
 }
 
 type scanFunc func(string) error

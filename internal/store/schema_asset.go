@@ -30,7 +30,7 @@ func savedImages() *relation[asset.Image] {
 
 func folders() *relation[asset.Folder] {
 	type row = asset.Folder
-	return &relation[row]{name: "folder", keys: 2, columns: []column[row]{
+	return &relation[row]{name: "folder", keys: 2, secret: []string{"env"}, columns: []column[row]{
 		num("account", func(r *row) *id.Account { return &r.Account }),
 		str("name", func(r *row) *string { return &r.Name }),
 		str("path", func(r *row) *string { return &r.Path }),
@@ -47,7 +47,7 @@ func folders() *relation[asset.Folder] {
 
 func templates() *relation[asset.Template] {
 	type row = asset.Template
-	return &relation[row]{name: "template", keys: 2, columns: []column[row]{
+	return &relation[row]{name: "template", keys: 2, secret: []string{"spec"}, columns: []column[row]{
 		num("person", func(r *row) *id.User { return &r.User }),
 		str("name", func(r *row) *string { return &r.Name }),
 		num("account", func(r *row) *id.Account { return &r.Account }),

@@ -41,6 +41,7 @@ func logRows() *relation[logRow] {
 		str("kind", func(r *row) *string { return &r.Kind }),
 		raw("command", func(r *row) *[]byte { return &r.Command }),
 		str("touched", func(r *row) *string { return &r.Touched }),
+		raw("changed", func(r *row) *[]byte { return &r.Changed }),
 		num("job", func(r *row) *id.Job { return &r.Event.Job }),
 		num("refusal", func(r *row) *id.Refusal { return &r.Event.Refusal }),
 		num("account", func(r *row) *id.Account { return &r.Event.Account }),

@@ -62,7 +62,7 @@ func scanRole(r *tenancy.Member, name string) (err error) {
 
 func passwords() *relation[tenancy.Password] {
 	type row = tenancy.Password
-	return &relation[row]{name: "password", keys: 1, columns: []column[row]{
+	return &relation[row]{name: "password", keys: 1, secret: []string{"hash"}, columns: []column[row]{
 		num("person", func(r *row) *id.User { return &r.User }),
 		str("hash", func(r *row) *string { return &r.Hash }),
 		num("changed", func(r *row) *int64 { return &r.Changed }),
@@ -71,7 +71,7 @@ func passwords() *relation[tenancy.Password] {
 
 func credentials() *relation[tenancy.Credential] {
 	type row = tenancy.Credential
-	return &relation[row]{name: "credential", keys: 2, columns: []column[row]{
+	return &relation[row]{name: "credential", keys: 2, secret: []string{"sealed"}, columns: []column[row]{
 		num("person", func(r *row) *id.User { return &r.User }),
 		str("registry", func(r *row) *string { return &r.Registry }),
 		str("username", func(r *row) *string { return &r.Username }),
@@ -95,7 +95,7 @@ func sshKeys() *relation[tenancy.SSHKey] {
 
 func tokens() *relation[tenancy.Token] {
 	type row = tenancy.Token
-	return &relation[row]{name: "token", keys: 1, columns: []column[row]{
+	return &relation[row]{name: "token", keys: 1, secret: []string{"hash"}, columns: []column[row]{
 		num("id", func(r *row) *id.Token { return &r.ID }),
 		num("person", func(r *row) *id.User { return &r.User }),
 		str("name", func(r *row) *string { return &r.Name }),

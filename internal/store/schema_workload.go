@@ -9,7 +9,7 @@ import (
 
 func jobs() *relation[workload.Job] {
 	type row = workload.Job
-	return &relation[row]{name: "job", keys: 1, columns: []column[row]{
+	return &relation[row]{name: "job", keys: 1, secret: []string{"spec.env"}, columns: []column[row]{
 		num("id", func(r *row) *id.Job { return &r.ID }),
 		num("person", func(r *row) *id.User { return &r.User }),
 		num("account", func(r *row) *id.Account { return &r.Account }),
@@ -57,7 +57,7 @@ func jobs() *relation[workload.Job] {
 
 func steps() *relation[workload.Step] {
 	type row = workload.Step
-	return &relation[row]{name: "step", keys: 2, columns: []column[row]{
+	return &relation[row]{name: "step", keys: 2, secret: []string{"spec.env"}, columns: []column[row]{
 		num("job", func(r *row) *id.Job { return &r.Job }),
 		num("n", func(r *row) *int32 { return &r.N }),
 		str("state", func(r *row) *workload.JobState { return &r.State }),

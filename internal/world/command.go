@@ -54,6 +54,7 @@ type Entry struct {
 	Kind      string
 	Command   []byte // JSON
 	Touched   string // rows changed, "job:118 transfer:55"
+	Changed   []byte // of some of them, what they were and are: JSON, a list of audit.RowChange
 	Event     Event
 	Key       *Key
 	Prev      string // hex SHA-256 of the row before
