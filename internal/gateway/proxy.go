@@ -92,6 +92,10 @@ func (s *Server) dial(ctx context.Context, to string) (net.Conn, error) {
 
 // forward hands a request on, and the answer back.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *visit) {
+	if upgrades(r) && hasBody(r) { // whoever switches reads what follows in another way
+		s.refuse(w, r, fault.Invalid("body", "a request for another protocol has none"))
+		return
+	}
 	if !upgrades(r) && upstream.Bare(r) {
 		b := s.heads.Get().(*[]byte)
 		defer s.heads.Put(b)

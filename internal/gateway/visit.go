@@ -135,10 +135,13 @@ func (s *Server) admit(r *http.Request, a address.App, base string) (*visit, err
 
 // looks reports whether a request changes nothing, as HTTP has it (RFC 9110, 9.2.1). What is
 // said over a WebSocket can be anything, such as a cell to run: it is let through where the
-// application has said that it keeps those from changing things who only look.
+// application has said that it keeps those from changing things who only look. A body has no
+// meaning in such a request, and what doesn't read it may take it for the next one.
 func looks(r *http.Request, app workload.App) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (app.ViewSafe || !upgrades(r))
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !hasBody(r) && (app.ViewSafe || !upgrades(r))
 }
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // enter has a row in the log for whoever comes, before he is let in. It decides once more.
 func (s *Server) enter(r *http.Request, v *visit) error {

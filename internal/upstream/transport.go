@@ -45,8 +45,7 @@ func New(c Config) *Transport {
 	return &Transport{Config: c, idle: map[string][]*conn{}, bodies: &http.Transport{
 		DialContext:            func(ctx context.Context, _, host string) (net.Conn, error) { return c.Dial(ctx, host) },
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    c.Idle,
-		IdleConnTimeout:        c.IdleFor,
+		DisableKeepAlives:      true, // a server that leaves a body unread would take it for another request
 		ResponseHeaderTimeout:  c.Patience,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: c.Header,
