@@ -88,13 +88,9 @@ func (s *server) open(ctx context.Context) error {
 			return fmt.Errorf("making the data directory: %w", err)
 		}
 	}
-	dsn, err := s.Config.Database.ConnString()
+	db, err := databaseOf(s.Config.Database)
 	if err != nil {
 		return err
-	}
-	db := store.Config{DSN: dsn}
-	if dsn == "" {
-		db = store.Config{Path: string(s.Config.Database.Path)}
 	}
 	if s.store, err = store.Open(ctx, db); err != nil {
 		return storeError(err)

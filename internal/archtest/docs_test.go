@@ -185,7 +185,7 @@ func commandFault(commands map[string][]string, words []string) string {
 	if name == "" {
 		return "no such command"
 	}
-	if name == "server" || name == "setup" {
+	if name == "server" || name == "setup" || name == "db" {
 		return "" // croftd's own flags
 	}
 	known := append(slices.Clone(commands[name]), commands[""]...)

@@ -106,7 +106,7 @@ var layers = []layer{
 	},
 	{
 		name: "store", ordered: true, may: []string{"domain", "leaves", "api/v1/codes", "api/v1/audit"},
-		packages: []string{"internal/store/chain", "internal/store", "internal/store/storetest"},
+		packages: []string{"internal/store/chain", "internal/store/archive", "internal/store", "internal/store/storetest"},
 		why:      "it keeps rows and knows neither who asks nor who acts",
 	},
 	{

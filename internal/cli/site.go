@@ -70,6 +70,15 @@ of batch systems are made by croft itself.`,
 	return cmd
 }
 
+func (a *app) dbCmd() *cobra.Command {
+	return a.daemonCmd("db", "Back up, restore and copy the database", `Back up the database while the server runs, restore it, and copy it from SQLite to
+PostgreSQL. It is done by croftd on the server's own machine, by whoever may read the
+database: croftd db --help, croftd db restore --help.`,
+		`  croft db backup /backup/croft-2026-11-30
+  croft db restore /backup/croft-2026-11-30    # while the server is stopped
+  croft db copy --to postgres://croft@db.example.org/croft`)
+}
+
 // daemonCmd passes a command on to croftd, so that what a server is made of
 // isn't linked into every call of the client.
 func (a *app) daemonCmd(name, short, long, example string) *cobra.Command {

@@ -20,6 +20,7 @@ type dialect struct {
 	ddl      *strings.Replacer
 	forShare string // locks the leader row against change
 	forAll   string // waits for every writer of it and keeps others out
+	collate  string // orders text by its bytes
 	snapshot sql.TxOptions
 	params   int           // of one statement, at most
 	numbered bool          // parameters of long statements; both know $1
@@ -44,6 +45,7 @@ func postgresDialect() dialect {
 		ddl:      strings.NewReplacer("INTEGER PRIMARY KEY", "BIGINT PRIMARY KEY"),
 		forShare: " FOR SHARE OF leader",
 		forAll:   " FOR UPDATE",
+		collate:  ` COLLATE "C"`,
 		snapshot: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 		params:   65535,
 		numbered: true,

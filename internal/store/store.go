@@ -102,20 +102,29 @@ func connect(cfg Config) (*Store, error) {
 
 // begin takes the lock before it touches the schema, and the epoch after.
 func (s *Store) begin(ctx context.Context, cfg Config) error {
+	var err error
+	if s.lead, err = lock(ctx, cfg); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+// lock keeps every other server away from the database. Only take makes a leader of who
+// has it.
+func lock(ctx context.Context, cfg Config) (leadership, error) {
 	holder := cfg.Holder
 	if holder == "" {
 		host, _ := os.Hostname() // only a name for people
 		holder = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	var err error
 	if cfg.Path != "" {
-		s.lead, err = lockFile(cfg.Path+".lock", holder)
-	} else {
-		s.lead, err = lockSession(ctx, cfg.DSN, holder)
+		return lockFile(cfg.Path+".lock", holder)
 	}
-	if err != nil {
-		return err
-	}
+	return lockSession(ctx, cfg.DSN, holder)
+}
+
+// ready makes a database that is locked one to work with.
+func (s *Store) ready(ctx context.Context) error {
 	if err := migrate(ctx, s.write, s.dialect); err != nil {
 		return wrap("opening the database", err)
 	}

@@ -104,7 +104,7 @@ picked up when it starts again. SIGHUP confirms the machine's clock after a jump
 		Args:    cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return d.setup() },
 	}
 	report.Flags().StringVarP(&d.asJSON, "output", "o", "text", "text or json")
-	root.AddCommand(server, runtime, load, report)
+	root.AddCommand(server, runtime, load, report, d.databaseCmd())
 	return root
 }
 
