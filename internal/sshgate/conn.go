@@ -28,7 +28,9 @@ type connection struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	channels sync.WaitGroup
+	channels sync.WaitGroup // what goes on, by begin
+	starting sync.Mutex
+	over     bool // nothing begins any more
 	slots    chan struct{}
 	noting   sync.Mutex
 	forwards bool // ports, which is in the log
@@ -70,6 +72,9 @@ func (s *Server) serve(sc arrived, in *entrance) {
 // has a moment in which to say why.
 func (c *connection) closeAtEnd() {
 	<-c.ctx.Done()
+	c.starting.Lock()
+	c.over = true // before it is waited for
+	c.starting.Unlock()
 	done := make(chan struct{})
 	go func() { c.channels.Wait(); close(done) }()
 	select {
@@ -172,10 +177,23 @@ func (c *connection) open(ch ssh.NewChannel) {
 		_ = ch.Reject(ssh.ResourceShortage, "too much goes on over this connection already")
 		return
 	}
-	c.channels.Go(func() {
+	if !c.begin(func() {
 		defer func() { <-c.slots }()
 		serve(ch)
-	})
+	}) {
+		<-c.slots
+		_ = ch.Reject(ssh.ResourceShortage, "the connection ends")
+	}
+}
+
+// begin lets something go on in the connection, unless that ends.
+func (c *connection) begin(f func()) bool {
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if !c.over {
+		c.channels.Go(f)
+	}
+	return !c.over
 }
 
 // note puts an entry into the log before anything begins, which decides once more whether

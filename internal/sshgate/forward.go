@@ -155,8 +155,10 @@ func (c *connection) listen(payload []byte) ([]byte, error) {
 	if c.listens.of == nil {
 		c.listens.of = map[place]net.Listener{}
 	}
+	if !c.begin(func() { c.accept(ln, at) }) {
+		return nil, errors.Join(context.Cause(c.ctx), ln.Close())
+	}
 	c.listens.of[at] = ln
-	c.channels.Go(func() { c.accept(ln, at) })
 	return answer, nil
 }
 
