@@ -91,3 +91,26 @@ func TestBodiesAreNoRequests(t *testing.T) {
 		}
 	}
 }
+
+// What a client sends wrongly isn't the application's fault.
+func TestBadChunks(t *testing.T) {
+	h := newHarness(t, "", address.DomainAuto)
+	h.app(8888, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	h.browser()
+	for chunks, status := range map[string]string{"1\r\na\r\n0\r\n\r\n": "200", "ZZ\r\n": "422", "FFFFFFFFFFFFFFFFF\r\n": "422", "1\r\nabc\r\n": "422", "-1\r\n": "422"} {
+		c, err := net.Dial("tcp", h.web.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /use HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", h.host(lab(h)), h.cookie("ada", lab(h)), h.site.AppOrigin(lab(h)), chunks)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil || !strings.Contains(line, " "+status+" ") {
+			t.Errorf("chunks %q: %q, %v; want %s", chunks, line, err, status)
+		}
+	}
+}

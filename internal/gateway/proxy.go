@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"croft.dev/croft/api/v1/codes"
@@ -106,7 +108,24 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *visit) {
 			return
 		}
 	}
+	if hasBody(r) {
+		v.body.ReadCloser, r.Body = r.Body, &v.body
+	}
 	s.proxy.ServeHTTP(keeper{w, w.Header().Clone()}, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+}
+
+// sent is a request's body, which notes that it couldn't be read.
+type sent struct {
+	io.ReadCloser
+	bad atomic.Bool
+}
+
+func (s *sent) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		s.bad.Store(true)
+	}
+	return n, err
 }
 
 // keeper keeps what the server itself says for the answer: httputil.ReverseProxy takes all
@@ -176,6 +195,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, v *visit, err er
 	case engine.IsUnavailable(err):
 		err = fault.New(codes.Unavailable, "the container runtime can't be reached right now: try again")
 	case errors.As(err, &kept):
+	case v.body.bad.Load():
+		err = fault.Invalid("body", "it ends before its time, or its chunks can't be read")
 	case errors.As(err, &slow) && slow.Timeout():
 		s.page(w, r, http.StatusGatewayTimeout, problem{code: codes.Unavailable, title: "The application doesn't answer",
 			text: "Application " + v.app.Name + " of job " + v.job.Name() + " took the request and didn't answer within " + s.Limits.Header.String() + ". It may hang: its log says more."})

@@ -27,6 +27,7 @@ type visit struct {
 	job    *workload.Job
 	app    workload.App
 	step   engine.StepID
+	body   sent
 }
 
 // group is what the visit is open by.
