@@ -7,7 +7,6 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -261,13 +260,11 @@ func (r *Reader) Next() (table int, values []any, err error) {
 	values = make([]any, len(parts))
 	for i, p := range parts {
 		if values[i], err = value(p); err != nil {
-			return 0, nil, fmt.Errorf("%w: row %d of %s, column %s: %q", ErrDamaged, r.row, t.Name, t.Columns[i], shorten(p))
+			return 0, nil, fmt.Errorf("%w: row %d of %s, column %s can't be read", ErrDamaged, r.row, t.Name, t.Columns[i])
 		}
 	}
 	return r.table, values, nil
 }
-
-func shorten(text []byte) []byte { return text[:min(len(text), 40)] }
 
 func (r *Reader) end() error {
 	if r.done != "" {
@@ -280,7 +277,7 @@ func (r *Reader) end() error {
 	var last trailer
 	sum := hex.EncodeToString(r.sum.Sum(nil))
 	if err := json.Unmarshal(line, &last); err != nil || last.SHA256 != sum {
-		return fmt.Errorf("%w: its SHA-256 is %s, and its last line is %q", ErrDamaged, sum, bytes.TrimSpace(shorten(line)))
+		return fmt.Errorf("%w: its SHA-256 is %s, which its last line doesn't say", ErrDamaged, sum)
 	}
 	switch _, err := r.r.ReadByte(); {
 	case err == nil:
