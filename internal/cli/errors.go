@@ -102,7 +102,7 @@ func nextStep(p *v1.Problem) string {
 	case codes.Unauthenticated:
 		return "try:  croft login URL, or CROFT_TOKEN=… with a token of `croft user token create`"
 	case codes.Denied:
-		return "see:  croft status, for who you are; an operator or the account's owner may do it"
+		return "see:  croft status, for who you are"
 	case codes.Internal:
 		if p.Status != 0 {
 			return "see:  the server's log has the cause"

@@ -151,7 +151,7 @@ func (a *app) workspaceOf(ctx context.Context, c *v1.Client, name string) (*v1.J
 	case err != nil:
 		return nil, err
 	case job.Spec.Kind != v1.KindWorkspace:
-		return nil, usage("%s isn't a workspace's name; give another with --name", name)
+		return nil, usage("%s is a job, not a workspace: croft workspace ls lists yours", name)
 	}
 	return job, nil
 }
@@ -202,7 +202,7 @@ func (a *app) workspaceMake(cmd *cobra.Command, c *v1.Client, template string, o
 func (a *app) workspaceAgain(ctx context.Context, c *v1.Client, job *v1.Job, changes map[string]string) (*v1.Job, error) {
 	if job.State != "stopped" {
 		if len(changes) > 0 {
-			return nil, usage("%s is %s as it was made: croft workspace stop %s first, or give another --name", clean(job.Name), clean(job.State), clean(job.Name))
+			return nil, usage("%s is %s as it was made: croft workspace stop %s first, or make another by another name", clean(job.Name), clean(job.State), clean(job.Name))
 		}
 		return job, nil
 	}

@@ -94,7 +94,7 @@ func TestWorkspaceUp(t *testing.T) {
 			line: "workspace start jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/start": job("queued"), "GET /v1/jobs/119": failed}, code: 1,
 			says: []string{"119 jupyter stopped: no such image", "see:  croft logs 119"},
 		},
-		"a job of the name": {line: "notebook", answers: map[string]any{"GET /v1/jobs/jupyter": running}, code: 2, says: []string{"isn't a workspace's name"}},
+		"a job of the name": {line: "notebook", answers: map[string]any{"GET /v1/jobs/jupyter": running}, code: 2, says: []string{"is a job, not a workspace"}},
 		"stop":              {line: "workspace stop jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("running"), "POST /v1/jobs/119/stop": job("stopping")}, asks: []string{"POST /v1/jobs/119/stop {}"}, says: []string{"119 stopping"}},
 		"delete":            {line: "workspace rm jupyter", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopped"), "POST /v1/jobs/119/stop": job("ended")}, asks: []string{`POST /v1/jobs/119/stop {"delete":true}`}},
 		"delete no workspace": {

@@ -17,6 +17,7 @@ import (
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -86,7 +87,11 @@ var may = map[string]struct {
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
 	"job.keep": {
-		func(s *sim) world.Command { s.runStep(); return command.JobKeep{Job: 1, For: hour} },
+		func(s *sim) world.Command {
+			s.runStep()
+			s.policy(idle.Policy{Mode: idle.Stop, After: hour, KeepMax: hour})
+			return command.JobKeep{Job: 1, For: hour}
+		},
 		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
 	},
 	"job.idle": {

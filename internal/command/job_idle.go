@@ -35,7 +35,9 @@ func (c JobKeep) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{}, fault.New(codes.Conflict, "job %s is %s: only one that runs can be kept", old.Name(), old.State)
 	case c.For < 0:
 		return world.Outcome{}, fault.Invalid("for", "must not be below 0")
-	case most > 0 && c.For > most:
+	case most == 0 && c.For > 0:
+		return world.Outcome{}, fault.New(codes.Conflict, "job %s needn't be kept: no policy stops it for being idle", old.Name())
+	case c.For > most:
 		return world.Outcome{}, fault.Invalid("for", "%s is more than a job of its kind can be kept at a time: %s; keep it again then", quantity.FormatDuration(c.For), quantity.FormatDuration(most))
 	}
 	j := edit(old, at)

@@ -118,6 +118,16 @@ func TestIdleStopIsDecidedAgain(t *testing.T) {
 	}
 }
 
+// What nothing stops needn't be kept, for however long.
+func TestKeepWithoutAPolicy(t *testing.T) {
+	s, k := watchedJob(t)
+	s.policy()
+	if _, err := s.do(s.user("ada"), command.JobKeep{Job: k, For: 2400 * hour}); fault.Of(err) != codes.Conflict {
+		t.Errorf("%v", err)
+	}
+	s.must(t, s.user("ada"), command.JobKeep{Job: k})
+}
+
 func TestKeep(t *testing.T) {
 	s, k := watchedJob(t)
 	s.must(t, system, command.JobNotice{Job: k, N: 1, Since: s.now, Idle: 50 * minute, StopAt: s.now + 10*minute})

@@ -81,7 +81,7 @@ func joined(w *world.World, at world.Context, k id.Job, action access.Action) (*
 	case ok && w.CanApp(at.Principal, action, j):
 		return j, nil
 	case ok && w.CanApp(at.Principal, access.TermView, j):
-		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: nothing can be typed in its terminals", k.Name())
+		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: croft terminal --view %s", k.Name(), k.Name())
 	case ok && w.Can(at.Principal, access.JobRead, j.User, j.Account):
 		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", k.Name())
 	}

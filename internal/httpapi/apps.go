@@ -25,18 +25,13 @@ func appOperations() []operation {
 
 // openApp gives whoever may look at an application an address that lets his browser in.
 func (c *call) openApp(in v1.OpenRequest) (v1.Opened, error) {
-	w := c.Sequencer.World()
-	k, err := c.jobMeant()
+	j, err := c.Reader.FindShared(c.r.Context(), c.p, c.path("id"), access.AppView)
 	if err != nil {
 		return v1.Opened{}, err
 	}
-	j, found := w.Workload.Jobs.Get(k)
-	if !found || !w.CanApp(c.p, access.AppView, j) {
-		return v1.Opened{}, fault.NotFound("job", clipped(c.path("id")))
-	}
 	app, has := j.Spec.App(in.App)
 	switch {
-	case j.State == workload.Stopped:
+	case j.State == workload.Stopped, j.State == workload.Ended:
 		return v1.Opened{}, j.NotRunning()
 	case len(j.Spec.Apps) == 0:
 		return v1.Opened{}, fault.New(codes.Conflict, "job %s has no applications", j.Name())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,10 +48,10 @@ func (c *call) logRequest() (logRequest, error) {
 		}
 	}
 	n, err := number(q.Get("attempt"), "attempt")
-	if err != nil || n > workload.MaxRequeues+1 {
+	if err != nil {
 		return req, fault.Invalid("attempt", "must be the number of an attempt, from 1")
 	}
-	req.attempt = int32(n)
+	req.attempt = int32(min(n, math.MaxInt32)) // more than any job has had
 	return req, nil
 }
 
@@ -77,7 +78,7 @@ func (c *call) logs() error {
 	if err != nil {
 		return err
 	}
-	if req.attempt > j.Attempt.N && (!req.Follow || j.State == workload.Ended) {
+	if req.attempt > j.Attempt.N && (!req.Follow || j.State == workload.Ended || req.attempt > workload.MaxRequeues+1) {
 		return fault.New(codes.NotFound, "job %d has no attempt %d", j.ID, req.attempt)
 	}
 	ctx, stop, err := c.long(basis{action: access.JobRead, user: j.User, in: j.Account})

@@ -20,7 +20,7 @@ func (r *Reader) FindShared(ctx context.Context, p access.Principal, name string
 	case v.w.CanApp(v.p, action, j):
 		return j, nil
 	case v.w.CanApp(v.p, access.TermView, j):
-		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: nothing can be typed or ended in its terminals", name)
+		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: croft terminal --view %s", name, name)
 	case v.may(access.JobRead, j.User, j.Account):
 		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", name)
 	}
