@@ -35,7 +35,11 @@ import (
 
 var postgres storetest.Server
 
+// TestMain is a restore, too, which another test kills.
 func TestMain(m *testing.M) {
+	if os.Getenv("CROFT_TEST_RESTORE") != "" {
+		os.Exit(restoreOrBackUp())
+	}
 	code := m.Run()
 	postgres.Stop()
 	os.Exit(code)
