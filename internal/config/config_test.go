@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -463,6 +464,31 @@ func TestFlagError(t *testing.T) {
 	_, err := Load("", nil, Setting{Key: "listen.http", Value: "10.0.0.1:80", From: "--http"})
 	if err == nil || !strings.HasPrefix(err.Error(), "--http: listen.http: 10.0.0.1:80 isn't a loopback address") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A password on a command line is seen by whoever lists processes.
+func TestDatabaseAt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		at, file string
+		want     Database
+		bad      string
+	}{
+		"a file":                 {at: "/srv/croft.db", want: Database{Path: "/srv/croft.db"}},
+		"PostgreSQL":             {at: "postgres://croft@db/croft", file: "/pw", want: Database{DSN: "postgres://croft@db/croft", PasswordFile: "/pw"}},
+		"with a password":        {at: "postgres://croft:geheim@db/croft", bad: "database.dsn"},
+		"with one as a setting":  {at: "postgres://croft@db/croft?password=geheim", bad: "database.dsn"},
+		"with one as words":      {at: "host=db password=geheim", bad: "database.dsn"},
+		"another program's":      {at: "mysql://croft@db/croft", bad: "database.dsn"},
+		"a file with a password": {at: "/srv/croft.db", file: "/pw", bad: "database.password_file"},
+	} {
+		got, err := DatabaseAt(tc.at, tc.file)
+		if tc.bad == "" && (err != nil || got != tc.want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if tc.bad != "" && (err == nil || !strings.Contains(fmt.Sprintf("%+v", err), tc.bad) || strings.Contains(fmt.Sprintf("%+v", err), "geheim")) {
+			t.Errorf("%s: %v, want %s", name, err, tc.bad)
+		}
 	}
 }
 

@@ -9,6 +9,18 @@ import (
 	"croft.dev/croft/internal/fault"
 )
 
+// DatabaseAt is a database that somebody names: a PostgreSQL URL, whose password is in a
+// file, or a SQLite file. The error is a *fault.Error.
+func DatabaseAt(at, passwordFile string) (Database, error) {
+	d := Database{Path: Path(at), PasswordFile: Path(passwordFile)}
+	if strings.Contains(at, "://") || strings.Contains(at, "=") {
+		d.Path, d.DSN = "", at
+	}
+	var f fault.Fields
+	d.check(&f)
+	return d, f.Err()
+}
+
 // ConnString returns DSN with the password from PasswordFile, or "" for SQLite.
 // It reads the file at each call, so that a changed password needs no restart.
 // The error is a *fault.Error and never holds the password.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -64,9 +63,9 @@ a PostgreSQL database has to be new. Until all is in it and was read again, noth
 compare both. The server must not run. Then name the other one in the configuration.`,
 		Example: "  croft db copy --to postgres://croft@db.example.org/croft --password-file /etc/croft/database.password\n  croft db copy --to /var/lib/croft/croft.db    # back to SQLite",
 		Args:    cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-			target := config.Database{Path: config.Path(to)}
-			if strings.Contains(to, "://") || strings.Contains(to, "=") {
-				target = config.Database{DSN: to, PasswordFile: config.Path(password)}
+			target, err := config.DatabaseAt(to, password)
+			if err != nil {
+				return err
 			}
 			return d.database(func(ctx context.Context, c config.Config, p store.Progress) (app.Backup, error) {
 				return app.CopyDatabase(ctx, c, target, p)
