@@ -80,20 +80,14 @@ func closedBooks() *relation[closedBook] {
 
 func closedTiles() *relation[closedTile] {
 	type row = closedTile
-	return &relation[row]{name: "closed_tile", keys: 5, append: true, columns: []column[row]{
+	columns := []column[row]{
 		num("period", func(r *row) *int64 { return &r.Period }),
 		num("account", func(r *row) *id.Account { return &r.Account }),
-		str("device", func(r *row) *string { return &r.Device }),
-		num("starts", func(r *row) *int64 { return &r.From }),
-		num("job", func(r *row) *id.Job { return &r.Job }),
-		num("ends", func(r *row) *int64 { return &r.To }),
-		str("node", func(r *row) *string { return &r.Node }),
-		str("model", func(r *row) *string { return &r.Model }),
-		num("milli", func(r *row) *int64 { return &r.Milli }),
-		str("cause", func(r *row) *ledger.Cause { return &r.Cause }),
-		num("attempt", func(r *row) *int32 { return &r.Attempt }),
+	}
+	columns = append(columns, tileColumns(func(r *row) *ledger.Tile { return &r.Tile })...)
+	return &relation[row]{name: "closed_tile", keys: 5, append: true, columns: append(columns,
 		num("person", func(r *row) *id.User { return &r.User }),
-	}}
+	)}
 }
 
 // accountBooks is all that an account's hash is of: its book as it is written, its daily

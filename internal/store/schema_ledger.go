@@ -66,18 +66,24 @@ func grantIn(a ledger.Account) int64 {
 
 func tiles() *relation[ledger.Tile] {
 	type row = ledger.Tile
-	return &relation[row]{name: "tile", keys: 3, columns: []column[row]{
-		str("device", func(r *row) *string { return &r.Device }),
-		num("starts", func(r *row) *int64 { return &r.From }),
-		num("job", func(r *row) *id.Job { return &r.Job }),
-		num("ends", func(r *row) *int64 { return &r.To }),
-		str("node", func(r *row) *string { return &r.Node }),
-		str("model", func(r *row) *string { return &r.Model }),
-		num("milli", func(r *row) *int64 { return &r.Milli }),
-		str("cause", func(r *row) *ledger.Cause { return &r.Cause }),
-		num("attempt", func(r *row) *int32 { return &r.Attempt }),
+	return &relation[row]{name: "tile", keys: 3, columns: append(tileColumns(func(r *row) *row { return r }),
 		num("account", func(r *row) *id.Account { return &r.Account }),
 		num("person", func(r *row) *id.User { return &r.User }),
 		num("posted", func(r *row) *money.Micros { return &r.Posted }),
-	}}
+	)}
+}
+
+// tileColumns are those that say what of a device was used, when and by which attempt.
+func tileColumns[R any](tile func(*R) *ledger.Tile) []column[R] {
+	return []column[R]{
+		str("device", func(r *R) *string { return &tile(r).Device }),
+		num("starts", func(r *R) *int64 { return &tile(r).From }),
+		num("job", func(r *R) *id.Job { return &tile(r).Job }),
+		num("ends", func(r *R) *int64 { return &tile(r).To }),
+		str("node", func(r *R) *string { return &tile(r).Node }),
+		str("model", func(r *R) *string { return &tile(r).Model }),
+		num("milli", func(r *R) *int64 { return &tile(r).Milli }),
+		str("cause", func(r *R) *ledger.Cause { return &tile(r).Cause }),
+		num("attempt", func(r *R) *int32 { return &tile(r).Attempt }),
+	}
 }
