@@ -19,7 +19,7 @@ type Progress func(done, total int64)
 func Backup(ctx context.Context, cfg Config, to io.Writer, progress Progress) (archive.Manifest, string, error) {
 	if cfg.Path != "" {
 		if _, err := os.Stat(cfg.Path); err != nil {
-			return archive.Manifest{}, "", fmt.Errorf("the database: %w", err)
+			return archive.Manifest{}, "", fmt.Errorf("no database to read: %w; name the server's own configuration (--config) or data directory (--data)", err)
 		}
 	}
 	s, err := connect(cfg)
