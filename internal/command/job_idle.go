@@ -29,16 +29,16 @@ func (c JobKeep) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	most := w.IdlePolicy(old).KeepMax
+	policy := w.IdlePolicy(old)
 	switch {
 	case old.State != workload.Running:
 		return world.Outcome{}, fault.New(codes.Conflict, "job %s is %s: only one that runs can be kept", old.Name(), old.State)
 	case c.For < 0:
 		return world.Outcome{}, fault.Invalid("for", "must not be below 0")
-	case most == 0 && c.For > 0:
+	case policy.Mode == idle.Off && c.For > 0:
 		return world.Outcome{}, fault.New(codes.Conflict, "job %s needn't be kept: no policy stops it for being idle", old.Name())
-	case c.For > most:
-		return world.Outcome{}, fault.Invalid("for", "%s is more than a job of its kind can be kept at a time: %s; keep it again then", quantity.FormatDuration(c.For), quantity.FormatDuration(most))
+	case policy.KeepMax > 0 && c.For > policy.KeepMax:
+		return world.Outcome{}, fault.Invalid("for", "%s is more than a job of its kind can be kept at a time: %s; keep it again then", quantity.FormatDuration(c.For), quantity.FormatDuration(policy.KeepMax))
 	}
 	j := edit(old, at)
 	j.Attempt.Idle = idle.Count{Since: at.Now, Keep: at.Now + c.For}
