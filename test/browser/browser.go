@@ -86,6 +86,13 @@ func (p *Page) Visible(selector string) error {
 	return p.do("waiting for "+selector, chromedp.WaitVisible(selector))
 }
 
+// VisibleWithin is Visible with a patience of its own.
+func (p *Page) VisibleWithin(d time.Duration, selector string) error {
+	ctx, cancel := context.WithTimeout(p.ctx, d)
+	defer cancel()
+	return (&Page{ctx}).Visible(selector)
+}
+
 // Click clicks on an element.
 func (p *Page) Click(selector string) error {
 	return p.do("clicking on "+selector, chromedp.Click(selector))

@@ -103,7 +103,7 @@ func notebook(t *testing.T, s *site.Site, b *Browser) {
 	w := start(t, s, "notebook")
 	page, err := b.Page(w.URL)
 	must(t, err)
-	must(t, page.Visible("#notebook_list"))
+	jupyter(t, page, "#notebook_list")
 	must(t, page.Screenshot("jupyter-files"))
 
 	// The link was good once.
@@ -134,6 +134,22 @@ func notebook(t *testing.T, s *site.Site, b *Browser) {
 	must(t, s.Start(t.Context()))
 	must(t, page.Await("document.querySelector('.output').innerText.includes('the answer is 42')"))
 	must(t, page.Screenshot("jupyter-answer"))
+}
+
+// jupyter waits for a page of Jupyter's. Its modules have 30 seconds to come, and after that it
+// stays empty until it is loaded again: on a machine that is busy with other tests, they need more.
+func jupyter(t *testing.T, page *Page, selector string) {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = page.VisibleWithin(45*time.Second, selector); err == nil {
+			return
+		}
+		late, lost := Eval[string](page, `Object.keys(window.require?.s?.contexts?._?.registry ?? {}).join(" ")`)
+		t.Logf("loading again what lacks %q, %v", late, lost)
+		must(t, page.Reload())
+	}
+	t.Fatal(err)
 }
 
 // terminal: the shell on a page is the same after the page was loaded anew and after the server
