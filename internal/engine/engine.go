@@ -49,7 +49,8 @@ type Engine interface {
 	// primary and in the same sandbox. Like Start it is idempotent, by the step's id,
 	// and never restarts one that has exited. A *StartError says that the step can
 	// never start, also since the primary has ended; a *NotFoundError that the
-	// attempt isn't there. Before the primary runs it may be unavailable.
+	// attempt isn't there. Before the primary runs it may be unavailable. A step outlives the
+	// primary until Stop, or ends with it, as the engine has it.
 	StartStep(ctx context.Context, a Allocation, s Step) error
 	// Signal delivers sig (for example "TERM", "USR1") to the step's process. A step
 	// that is unknown or has ended is no error.

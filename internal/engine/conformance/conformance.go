@@ -44,6 +44,8 @@ type Fixture struct {
 	Step func()
 	// NoListen is set for an engine that can't listen inside of steps, and says so.
 	NoListen bool
+	// StepsEnd is set for an engine whose further steps end with the primary, by themselves.
+	StepsEnd bool
 	// LoseEvents makes the engine lose the events of its watches while on.
 	// Optional: without it the suite only stalls a watcher.
 	LoseEvents func(on bool)

@@ -207,6 +207,7 @@ func TestConformance(t *testing.T) {
 			Memory:       32 << 20,
 			Commands:     conformance.ShellCommands(),
 			NoListen:     true,
+			StepsEnd:     true,
 		}
 	})
 }
