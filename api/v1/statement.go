@@ -45,7 +45,7 @@ type StatementGrant struct {
 	State    string     `json:"state,omitempty" doc:"at the end of the period: open, future, ended or expired"`
 	Part     bool       `json:"part,omitempty" doc:"it is an account's above: only what was spent of it here is shown"`
 	Opening  string     `json:"opening,omitempty"`
-	Given    string     `json:"given,omitempty"`
+	Given    string     `json:"given,omitempty" doc:"with what was carried over into it, less what was out of it"`
 	Spent    string     `json:"spent"`
 	Expired  string     `json:"expired,omitempty"`
 	Left     string     `json:"left,omitempty" doc:"opening + given - spent - expired, set aside or not"`

@@ -17,6 +17,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/loop/allowance"
 	"croft.dev/croft/internal/loop/expire"
 	"croft.dev/croft/internal/loop/groups"
 	"croft.dev/croft/internal/loop/idle"
@@ -69,6 +70,7 @@ type loops struct {
 	meter     meter.Loop
 	groups    groups.Loop
 	period    period.Loop
+	allowance allowance.Loop
 	reserve   reserve.Loop
 	usage     usageloop.Loop
 	queues    *queues.Loop // nil: there is no batch scheduler
@@ -95,6 +97,7 @@ func (s *server) newLoops() *loops {
 	l.groups = groups.Loop{Port: s.port, People: s.people(), Period: groupsPeriod, Log: s.Log}
 	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
 	l.saver = save.New(save.Config{Port: s.port, Engine: s.link, Instance: s.head.Instance, Parallel: parallelSaves, Retry: saveRetry, Sweep: saveSweep, Log: s.Log})
+	l.allowance = allowance.Loop{Port: s.port, Log: s.Log}
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
 	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
 	asks := idle.Prober{Dial: s.link.Dial, Instance: s.head.Instance, Base: s.basePath}
@@ -150,7 +153,7 @@ func (l *loops) run(ctx context.Context) {
 		wg.Go(func() { l.queues.Run(ctx) })
 	}
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -19,7 +19,7 @@ type layer struct {
 // domain are the packages that decide, in their order: each knows only those
 // before it.
 var domain = []string{
-	"internal/access", "internal/tenancy", "internal/catalog", "internal/asset", "internal/ledger", "internal/limits", "internal/share", "internal/fairshare",
+	"internal/access", "internal/tenancy", "internal/catalog", "internal/asset", "internal/ledger", "internal/limits", "internal/allowance", "internal/share", "internal/fairshare",
 	"internal/idle", "internal/workload", "internal/placement", "internal/metering", "internal/admission", "internal/world",
 }
 

@@ -43,10 +43,11 @@ var (
 	remedy  = &v1.Remedy{Set: map[string]string{"gpu": "4"}, Flags: "--gpu 4", Start: at(16, 40)}
 	refusal = &v1.Problem{Title: "Refused", Status: 422, Code: "refused", Detail: "asked for 8 gpu, gpu1 has 4", ID: "R-7", Reasons: reasons, Remedy: remedy}
 
-	member = []v1.Member{{User: "ada", Role: "owner", Weight: 2}, {User: "bob", Role: "member", Group: true}}
-	grant  = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open", Used: 62, Lasts: day(2026, 12, 18)}
-	limit  = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
-	limits = []v1.LimitUse{
+	member  = []v1.Member{{User: "ada", Role: "owner", Weight: 2}, {User: "bob", Role: "member", Group: true}}
+	monthly = v1.Allowance{Account: "nlp", Name: "month", Amount: "500.000", Per: "month", From: "2026-11-01", Until: "2027-03-31", CarryOver: "100.000", Source: "allowance month", Grant: "2", Next: utc(2026, 12, 1)}
+	grant   = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open", Used: 62, Lasts: day(2026, 12, 18)}
+	limit   = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
+	limits  = []v1.LimitUse{
 		{Limit: limit, Used: "1", Left: "3", From: "user ada in account nlp", By: "olga", Tightest: true},
 		{Limit: v1.Limit{ID: "1", Account: "faculty", Resource: "mem", Max: "512G"}, Used: "640G", Left: "0", Over: "128G", From: "account faculty", By: "root", Tightest: true},
 		{Limit: v1.Limit{Partition: "main", Resource: "time", Max: "2d"}, From: "partition main"},
@@ -236,6 +237,9 @@ var answers = map[string]any{
 	"DELETE /v1/users/ada/sessions":       struct{}{},
 	"DELETE /v1/users/ada/sessions/9":     struct{}{},
 	"GET /v1/grants":                      page(grant),
+	"GET /v1/allowances":                  page(monthly),
+	"POST /v1/allowances":                 monthly,
+	"DELETE /v1/allowances/nlp/month":     struct{}{},
 	"POST /v1/grants":                     grant,
 	"GET /v1/prices":                      page(price),
 	"POST /v1/prices":                     price,
@@ -438,6 +442,12 @@ func TestCommands(t *testing.T) {
 		"grant-add-nosource":    {args: "grant add nlp 500"},
 		"grant-add-bad-date":    {args: "grant add nlp 500 --source x --until 31.3.2027"},
 		"grant-ls":              {args: "grant ls -A nlp"},
+		"allowance-set":         {args: "allowance set nlp 500 --per month --carry-over 100 --from 2026-11-01 --until 2027-03-31 --source DFG-123 --subtree"},
+		"allowance-set-no-per":  {args: "allowance set nlp 500"},
+		"allowance-ls":          {args: "allowance ls nlp"},
+		"allowance-ls-json":     {args: "allowance ls -o json"},
+		"allowance-rm":          {args: "allowance rm nlp/month"},
+		"allowance-rm-no-name":  {args: "allowance rm nlp"},
 		"grant-ls-json":         {args: "grant ls -o json"},
 		"price-set":             {args: "price set --gpu A100-80GB=1.5 --gpu *=1 --cpu 0.01 --mem 0.001 -p gpu --from 2027-01-01"},
 		"price-set-none":        {args: "price set"},
@@ -663,6 +673,7 @@ func TestTablesFit(t *testing.T) {
 		"GET /v1/me":                 me,
 		"GET /v1/status":             status,
 		"GET /v1/grants":             page(v1.Grant{ID: "1", Account: long, Source: long, Amount: "1000000000.000", Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000", End: day(2027, 1, 1), State: "expired"}),
+		"GET /v1/allowances":         page(v1.Allowance{Account: long, Name: "month", Amount: "1000000000.000", Per: "quarter", CarryOver: "1000000000.000", Source: long, From: "2026-11-01", Until: "2027-03-31", Grant: "100000", Next: day(2027, 1, 1)}),
 		"GET /v1/prices":             page(v1.PriceVersion{ID: "1", Partition: long, GPU: map[string]string{long: "1.000", "b": "2.000"}, CPU: "1.000", Mem: "1.000", By: long}),
 		"GET /v1/limits":             page(v1.LimitUse{Limit: v1.Limit{ID: "1", Account: long, User: long, Resource: "gpu:" + long, Max: "100"}, Used: "5", From: long}),
 		"GET /v1/shares":             page(v1.ShareUse{Share: v1.Share{ID: "1", Account: long, Partition: long, Resource: "gpu:" + long, Guaranteed: "100", Limit: "1000", Borrow: "1000", Lend: "100"}, Used: "1000", Borrowed: "900", Free: "0"}),
@@ -675,7 +686,7 @@ func TestTablesFit(t *testing.T) {
 		"GET /v1/partitions":         page(v1.Partition{Name: long, Nodes: []string{long}, MaxTime: "1000d", DefaultTime: "1000d", Priority: -1_000_000, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
 		"GET /v1/events":             page(v1.Event{Seq: 1 << 40, Kind: "job.submit", By: long, Job: "1", State: "queued", Message: long}),
 	}}
-	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "session ls", "grant ls", "price ls", "limit ls", "share ls", "ledger show", "node ls", "node maintenance ls", "reservation ls", "qos ls", "partition ls", "events", "step ls 1"} {
+	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "session ls", "grant ls", "allowance ls", "price ls", "limit ls", "share ls", "ledger show", "node ls", "node maintenance ls", "reservation ls", "qos ls", "partition ls", "events", "step ls 1"} {
 		t.Run(args, func(t *testing.T) {
 			b := newBench(t, f)
 			if code := b.run(strings.Fields(args)...); code != 0 {

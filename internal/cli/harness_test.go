@@ -38,6 +38,11 @@ func day(year int, month time.Month, day int) *time.Time {
 	return &t
 }
 
+func utc(year int, month time.Month, day int) *time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	return &t
+}
+
 // buffer is a stream that several goroutines write to.
 type buffer struct {
 	mu sync.Mutex

@@ -14,10 +14,12 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/idle"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -373,6 +375,19 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
+	"allowance.set": {
+		func(*sim) world.Command { return command.AllowancePut{Account: "nlp", Amount: 1, Per: limits.Month} },
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"allowance.remove": {
+		func(s *sim) world.Command {
+			nlp, _ := s.w.Tenancy.Account("nlp")
+			s.w.Fold([]world.Change{allowance.Set{Row: allowance.Allowance{ID: 9, Account: nlp.ID, Name: "x"}}})
+			return command.AllowanceRemove{Account: "nlp", Name: "x"}
+		},
+		[]string{"root", "system"}, codes.Denied, nil,
+	},
+	"allowance.due": server(command.AllowanceDue{Allowance: 1}),
 	"price.set": {
 		func(*sim) world.Command { return command.PricePut{CPU: 1} },
 		[]string{"root", "system"}, codes.Denied, nil,

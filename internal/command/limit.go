@@ -119,7 +119,7 @@ func (c LimitPut) check() error {
 	switch none := c.Carry == (limits.Carry{}); {
 	case !none && (c.Per.Unit == "" || c.Per.Unit == limits.Rolling):
 		bad.Add("carry_over", "is from one day, week, month or year to the next")
-	case c.Carry.Milli < 0 || c.Carry.Milli > 1000 || c.Carry.Amount < 0 || c.Carry.Milli > 0 && c.Carry.Amount > 0:
+	case !c.Carry.Valid():
 		bad.Add("carry_over", "must be a share of at most 100%% or an amount of hours")
 	}
 	return bad.Err()

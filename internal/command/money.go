@@ -76,7 +76,7 @@ func (c GrantExpire) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return world.Outcome{}, fault.New(codes.Denied, "only the server itself expires grants")
 	}
 	g, ok := w.Ledger.Grants.Get(c.Grant)
-	if !ok || g.Expired || g.End == 0 || at.Now < g.End+ledger.RefundTail {
+	if !ok || g.Expired || g.Open(at.Now) || awaited(w, g, at.Now) {
 		return world.Outcome{Event: world.Event{Skip: true}}, nil
 	}
 	return world.Outcome{Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Expire(&w.Ledger, g)), Event: world.Event{Account: g.Account, Message: "grant " + g.Source + " ended"}}, nil

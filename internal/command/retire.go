@@ -222,6 +222,9 @@ func needs(w *world.World, a id.Account) []string {
 			by = append(by, fmt.Sprintf("limit %d is about it", l.ID))
 		}
 	}
+	for _, r := range w.Allowances.Of(a) {
+		by = append(by, "allowance "+r.Name+" gives it credits")
+	}
 	by = append(by, sharesOf(w, func(s share.Share) bool { return s.Account == a })...)
 	for _, q := range w.Catalog.QoS.All() {
 		if slices.Contains(q.Allow, a) {

@@ -229,8 +229,15 @@ func attempts() map[string]attempt {
 			return "/v1/users/ada/tokens/" + strconv.Itoa(int(row.ID)), nil
 		}, []string{"ada", "root"}},
 
-		"listGrants": {fixed("/v1/grants?account=nlp", nil), sees},
-		"giveGrant":  {fixed("/v1/grants", v1.Grant{Account: "nlp", Amount: "1", Source: "gift"}), admin},
+		"listGrants":     {fixed("/v1/grants?account=nlp", nil), sees},
+		"giveGrant":      {fixed("/v1/grants", v1.Grant{Account: "nlp", Amount: "1", Source: "gift"}), admin},
+		"listAllowances": {fixed("/v1/allowances?account=nlp", nil), sees},
+		"setAllowance":   {fixed("/v1/allowances", v1.Allowance{Account: "nlp", Amount: "1", Per: "month"}), admin},
+		"removeAllowance": {func(h *harness, n int) (string, any) {
+			name := "x" + strconv.Itoa(n)
+			h.as("root", command.AllowancePut{Account: "nlp", Name: name, Amount: 1, Per: limits.Month})
+			return "/v1/allowances/nlp/" + name, nil
+		}, admin},
 		"listPrices": {fixed("/v1/prices", nil), all},
 		"setPrice":   {fixed("/v1/prices", v1.PriceVersion{CPU: "0.01", Mem: "0.001", GPU: map[string]string{"a100": "1"}}), admin},
 		"listLimits": {fixed("/v1/limits?account=nlp", nil), sees},

@@ -29,6 +29,7 @@ func hide(h *harness) string {
 	h.as("root", command.AccountPut{Create: true, Name: "canary-course", Parent: "canary-lab"})
 	h.as("root", command.MemberPut{Account: "canary-lab", User: "canary-user", Role: "member"})
 	h.as("root", command.GrantGive{Account: "canary-lab", Amount: 900 * money.Credit, Source: "canary-grant"})
+	h.as("root", command.AllowancePut{Account: "canary-lab", Name: "canary-rule", Amount: money.Credit, Per: limits.Month, From: h.now.Load() + 86400e9})
 	h.as("root", command.LimitPut{Account: "canary-lab", Resource: limits.GPU, Max: 4000})
 	h.as("root", command.SharePut{Account: "canary-lab", Partition: "main", Resource: limits.GPU, Guaranteed: 1000})
 	h.as("root", command.SharePut{Account: "nlp", Partition: "main", Resource: limits.GPU, Guaranteed: 2000})
@@ -76,7 +77,7 @@ func TestNothingLeaks(t *testing.T) {
 				paths = append(paths, "/v1/jobs?user=*&state=all", "/v1/jobs?user=*&state=refused", "/v1/jobs?user=*&node=gpu1", "/v1/jobs?state=all&user=*&partition=main&id="+running)
 			case "whyJob", "getJob":
 				paths = append(paths, strings.ReplaceAll(op.path, "{id}", waiting))
-			case "listLimits", "listShares", "listGrants", "fairShare":
+			case "listLimits", "listShares", "listGrants", "listAllowances", "fairShare":
 				paths = append(paths, op.path)
 			case "listEvents":
 				paths = append(paths, "/v1/events?limit=1000")
@@ -164,10 +165,13 @@ func probes() map[string]probe {
 		"import into A": {"POST", "/v1/accounts/NAME/import", fixedBody(v1.ImportRequest{CSV: "name\nzoe\n"})},
 		"move A":        {"POST", "/v1/accounts/NAME/move", fixedBody(v1.MoveRequest{})}, "remove A": {"DELETE", "/v1/accounts/NAME", nil},
 		"grants of A": {"GET", "/v1/grants?account=NAME", nil}, "limits of A": {"GET", "/v1/limits?account=NAME", nil}, "limits of U": {"GET", "/v1/limits?user=NAME", nil},
-		"token for A": {"POST", "/v1/users/USER/tokens", func(name string) any { return v1.TokenRequest{Name: "x", Account: name} }},
-		"give A":      {"POST", "/v1/grants", func(name string) any { return v1.Grant{Account: name, Amount: "1", Source: "x"} }},
-		"limit A":     {"POST", "/v1/limits", func(name string) any { return v1.Limit{Account: name, Resource: "gpu", Max: "1"} }},
-		"shares of A": {"GET", "/v1/shares?account=NAME", nil},
+		"token for A":       {"POST", "/v1/users/USER/tokens", func(name string) any { return v1.TokenRequest{Name: "x", Account: name} }},
+		"give A":            {"POST", "/v1/grants", func(name string) any { return v1.Grant{Account: name, Amount: "1", Source: "x"} }},
+		"limit A":           {"POST", "/v1/limits", func(name string) any { return v1.Limit{Account: name, Resource: "gpu", Max: "1"} }},
+		"allowances of A":   {"GET", "/v1/allowances?account=NAME", nil},
+		"allowance for A":   {"POST", "/v1/allowances", func(name string) any { return v1.Allowance{Account: name, Amount: "1", Per: "month"} }},
+		"no allowance of A": {"DELETE", "/v1/allowances/NAME/month", nil},
+		"shares of A":       {"GET", "/v1/shares?account=NAME", nil},
 		"share for A": {"POST", "/v1/shares", func(name string) any {
 			return v1.Share{Account: name, Partition: "main", Resource: "gpu", Guaranteed: "1"}
 		}},

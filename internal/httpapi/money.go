@@ -34,8 +34,8 @@ func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
 	if err != nil {
 		return v1.Grant{}, err
 	}
-	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" || in.Used != 0 || in.Warning != "" || in.Lasts != nil {
-		bad.Add("id", "id, state, available, deposits, spent, used, warning and lasts aren't set here")
+	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" || in.Used != 0 || in.Warning != "" || in.Lasts != nil || in.Allowance != "" || in.Carried != "" {
+		bad.Add("id", "id, state, available, deposits, spent, used, warning, lasts, allowance and carried aren't set here")
 	}
 	if err := bad.Err(); err != nil {
 		return v1.Grant{}, err

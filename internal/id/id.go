@@ -23,6 +23,7 @@ type (
 	Maintenance int64
 	Reservation int64
 	Booking     int64
+	Allowance   int64
 )
 
 // Attempt names the n-th attempt of a job.

@@ -42,8 +42,19 @@ func (p *Posting) transfer(from, to Account, amount money.Micros, kind Kind, who
 }
 
 // Give posts a new grant: money from its source into the grant.
-func (p *Posting) Give(g Grant) []Change {
-	return append([]Change{GrantSet{g}}, p.transfer(Funding(g.Source), OfGrant(g.ID), g.Amount, KindGrant, Payer{Account: g.Account, User: g.By})...)
+func (p *Posting) Give(g Grant) []Change { return p.Renew(g, Grant{}, 0) }
+
+// Renew posts a grant with, in addition to its amount, what is carried over out of the one
+// before.
+func (p *Posting) Renew(g, before Grant, carried money.Micros) []Change {
+	own, who := g.Amount, Payer{Account: g.Account, User: g.By}
+	g.Amount += carried
+	out := append([]Change{GrantSet{g}}, p.transfer(Funding(g.Source), OfGrant(g.ID), own, KindGrant, who)...)
+	if carried > 0 {
+		before.Carried += carried
+		out = append(append(out, GrantSet{before}), p.transfer(OfGrant(before.ID), OfGrant(g.ID), carried, KindCarry, who)...)
+	}
+	return out
 }
 
 // Part is what one source contributes to a deposit.
@@ -187,5 +198,5 @@ func (s *State) closedFor(source Account, at int64) bool {
 	}
 	gid, err := strconv.ParseInt(n, 10, 64)
 	g, ok := s.Grants.Get(id.Grant(gid))
-	return err == nil && ok && (g.Expired || g.End != 0 && at >= g.End+RefundTail)
+	return err == nil && ok && !g.Open(at)
 }

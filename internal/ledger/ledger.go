@@ -56,6 +56,7 @@ type Kind string
 // The kinds of transfer.
 const (
 	KindGrant   Kind = "grant"
+	KindCarry   Kind = "carry" // out of a grant that has ended into the next of its allowance
 	KindDeposit Kind = "deposit"
 	KindCharge  Kind = "charge"
 	KindCorrect Kind = "correct" // a charge that was too high, taken back
@@ -85,7 +86,7 @@ type Transfer struct {
 type Grant struct {
 	ID      id.Grant
 	Account id.Account
-	Amount  money.Micros
+	Amount  money.Micros // with what was carried over into it
 	Source  string
 	Start   int64 // ns
 	End     int64 // ns; 0: never ends. OwnEnd or, before that, its account's end
@@ -94,7 +95,13 @@ type Grant struct {
 	By      id.User
 	Created int64
 	Expired bool // its rest was posted to Expired
+
+	Allowance id.Allowance // by whose rule it was given; 0: by hand
+	Carried   money.Micros // out of it, into the next of its allowance
 }
+
+// Open reports whether what comes back to the grant at t still stays in it.
+func (g Grant) Open(t int64) bool { return !g.Expired && (g.End == 0 || t < g.End+RefundTail) }
 
 // Usable reports whether the grant may be spent at t.
 func (g Grant) Usable(t int64) bool { return !g.Expired && g.Start <= t && (g.End == 0 || t < g.End) }

@@ -100,6 +100,7 @@ const (
 	Day     Unit = "day"
 	Week    Unit = "week"
 	Month   Unit = "month"
+	Quarter Unit = "quarter" // of allowances alone
 	Year    Unit = "year"
 	Rolling Unit = "rolling" // what lies less than a span of time back
 )
@@ -110,6 +111,8 @@ func (u Unit) begin(day time.Time) time.Time {
 	switch u {
 	case Year:
 		m, d = time.January, 1
+	case Quarter:
+		m, d = (m-1)/3*3+1, 1
 	case Month:
 		d = 1
 	case Week:
@@ -123,6 +126,8 @@ func (u Unit) next(begin time.Time) time.Time {
 	switch u {
 	case Year:
 		return begin.AddDate(1, 0, 0)
+	case Quarter:
+		return begin.AddDate(0, 3, 0)
 	case Month:
 		return begin.AddDate(0, 1, 0)
 	case Week:

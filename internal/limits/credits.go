@@ -18,10 +18,14 @@ func (s *State) Caps(w Who, now int64) []Bound {
 }
 
 // Span is the period of a limit on credits that a moment is in, in ns; to is 0 for one on
-// what is spent in all. Money is counted by days of UTC, as in statements.
+// what is spent in all.
 func (l Limit) Span(now int64) (from, to int64) {
 	if l.Per.Unit == "" {
 		return 0, 0
 	}
-	return Zone(nil).period(l.Per.Unit, now)
+	return l.Per.Unit.OfMoney(now)
 }
+
+// OfMoney is the calendar's period that a moment is in, in ns, where money is counted: by
+// days of UTC, as in statements.
+func (u Unit) OfMoney(now int64) (from, to int64) { return Zone(nil).period(u, now) }

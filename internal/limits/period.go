@@ -84,16 +84,21 @@ func (c Carry) Text(r Resource) string {
 	return ""
 }
 
-// of is what is carried over of what was left.
-func (c Carry) of(left int64) int64 {
+// Of is what is carried over of what was left, rounded down.
+func (c Carry) Of(left int64) int64 {
 	if c.Milli > 0 {
 		return left/1000*c.Milli + left%1000*c.Milli/1000
 	}
 	return min(left, c.Amount)
 }
 
+// Valid reports whether c is a share of at most all, or an amount.
+func (c Carry) Valid() bool {
+	return c.Milli >= 0 && c.Milli <= 1000 && c.Amount >= 0 && (c.Milli == 0 || c.Amount == 0)
+}
+
 // Most is the greatest that the bound is now or can come to.
-func (b Bound) Most() int64 { return max(b.Max, plus(b.Limit.Max, b.Limit.Carry.of(b.Limit.Max))) }
+func (b Bound) Most() int64 { return max(b.Max, plus(b.Limit.Max, b.Limit.Carry.Of(b.Limit.Max))) }
 
 // Period is what is used of a limit in one period. An attempt counts whole, in the
 // period in which it began; while it runs, with what it may still come to.
@@ -171,7 +176,7 @@ func (s *State) current(l Limit, rows []Period, now int64) Period {
 		} else {
 			before = Period{Max: l.Max} // one in which nothing was used lies between
 		}
-		p.Carried = l.Carry.of(before.left())
+		p.Carried = l.Carry.Of(before.left())
 	}
 	return p
 }
@@ -270,7 +275,7 @@ func (s *State) settle(l Limit, began, came, reserved int64) []Change {
 		out = append(out, PeriodSet{p})
 		if i+1 < len(rows) && rows[i+1].From == p.To && l.Per.Unit != Rolling {
 			next := rows[i+1]
-			next.Carried = l.Carry.of(p.left())
+			next.Carried = l.Carry.Of(p.left())
 			out = append(out, PeriodSet{next})
 		}
 	}

@@ -30,6 +30,8 @@ type bench struct {
 	seq *sequencer.Sequencer
 	db  *store.Store
 	now atomic.Int64
+
+	halt func() // ends the sequencer
 }
 
 // newBench is a machine with four devices and the account nlp, in which ada is.
@@ -42,30 +44,39 @@ func newBenchOn(t testing.TB, config store.Config) *bench {
 	t.Helper()
 	b := &bench{t: t}
 	b.now.Store(time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano())
-	ctx, cancel := context.WithCancel(context.Background())
 	var err error
-	if b.db, err = store.Open(ctx, config); err != nil {
+	if b.db, err = store.Open(context.Background(), config); err != nil {
 		t.Fatal(err)
 	}
-	w := world.New()
-	head, err := b.db.Load(ctx, func(c world.Change) { w.Fold([]world.Change{c}) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.seq = sequencer.New(sequencer.Config{World: w, Head: head, Store: b.db, Clock: b.now.Load})
-	done := make(chan error, 1)
-	go func() { done <- b.seq.Run(ctx) }()
+	b.begin()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		b.halt()
 		if err := b.db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	b.furnish()
 	return b
+}
+
+// begin has a sequencer go on with what the database has.
+func (b *bench) begin() {
+	b.t.Helper()
+	w := world.New()
+	head, err := b.db.Load(context.Background(), func(c world.Change) { w.Fold([]world.Change{c}) })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.seq = sequencer.New(sequencer.Config{World: w, Head: head, Store: b.db, Clock: b.now.Load})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.seq.Run(ctx) }()
+	b.halt = func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Error(err)
+		}
+	}
 }
 
 func (b *bench) furnish() {

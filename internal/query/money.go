@@ -69,16 +69,19 @@ func (r *Reader) GrantMade(p access.Principal, created int64, want v1.Grant) (ma
 func (v view) grantWire(g ledger.Grant) v1.Grant {
 	out := v1.Grant{
 		ID: decimal(g.ID), Account: v.account(g.Account), Amount: g.Amount.String(), Source: g.Source, Start: moment(g.Start), End: moment(g.End),
-		Subtree: g.Subtree, State: grantState(g, v.now),
+		Subtree: g.Subtree, State: grantState(g, v.now), Allowance: v.allowanceName(g.Allowance),
+	}
+	if g.Carried > 0 {
+		out.Carried = g.Carried.String()
 	}
 	source := ledger.OfGrant(g.ID)
 	rest := v.w.Ledger.Balance(source)
 	aside := v.aside().source[string(source)]
 	out.Available, out.Deposits = rest.String(), aside.String()
 	if !g.Expired {
-		out.Spent = (g.Amount - rest - aside).String()
+		out.Spent = (g.Amount - g.Carried - rest - aside).String()
 	}
-	if used, ok := muldiv(int64(max(0, g.Amount-rest)), 100, int64(g.Amount)); ok {
+	if used, ok := muldiv(int64(max(0, g.Amount-g.Carried-rest)), 100, int64(g.Amount)); ok {
 		out.Used = used
 	}
 	switch {

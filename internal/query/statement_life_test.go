@@ -17,6 +17,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/query"
@@ -131,8 +132,15 @@ func (l *life) step() {
 		l.try(1, command.ReservationPut{Name: fmt.Sprint("r", now), Accounts: []string{"nlp"}, Count: 1, GPU: 1000, From: now + l.Int64N(hour), Length: 2 * hour})
 	case 18:
 		l.try(1, command.GrantGive{Account: []string{"nlp", "seminar"}[l.IntN(2)], Amount: money.Micros(l.Int64N(20_000_000) + 1), Source: "gift", End: now + l.Int64N(10*24*hour) + 1})
+		l.try(1, command.AllowancePut{
+			Account: []string{"nlp", "seminar"}[l.IntN(2)], Amount: money.Micros(l.Int64N(9_000_000) + 1), Per: limits.Week, Subtree: l.IntN(2) == 0,
+			Carry: []limits.Carry{{}, {Milli: l.Int64N(1000) + 1}, {Amount: l.Int64N(6_000_000)}}[l.IntN(3)],
+		})
 	case 19:
 		l.preempt()
+	}
+	for k := range l.seq.World().Allowances.Rules.All() {
+		l.try(0, command.AllowanceDue{Allowance: k})
 	}
 	l.try(0, command.ReservationsDue{})
 	l.try(0, command.TilesDue{})

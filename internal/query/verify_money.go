@@ -80,6 +80,11 @@ func (a *audit) add(t ledger.Transfer) {
 	key := id.Attempt{Job: t.Job, N: t.Attempt}
 	j, at := a.jobs[t.Job], a.attempts[key]
 	switch t.Kind {
+	case ledger.KindGrant:
+		a.given[t.To] += t.Amount
+	case ledger.KindCarry:
+		a.given[t.To] += t.Amount
+		a.carried[t.From] += t.Amount
 	case ledger.KindDeposit:
 		j.deposit += n
 	case ledger.KindReturn:
@@ -140,6 +145,23 @@ func (a *audit) compareSpending() {
 	}
 	for k, n := range a.spent {
 		a.spending.want(false, "user %d in account %d on %s: nothing is counted, the charges come to %s", k.User, k.Account, stamp(k.Day*ledger.Day), n)
+	}
+}
+
+// compareGrants compares grants with what was posted into them and carried over out of them,
+// and sees that no allowance gave the same time twice.
+func (a *audit) compareGrants() {
+	through := map[id.Allowance]int64{}
+	for k, g := range a.w.Ledger.Grants.All() {
+		acc := ledger.OfGrant(k)
+		a.grants.want(a.given[acc] == g.Amount && a.carried[acc] == g.Carried, "grant %d is of %s, of which %s were carried over; its transfers come to %s and %s",
+			k, g.Amount, g.Carried, a.given[acc], a.carried[acc])
+		if g.Allowance != 0 {
+			if g.Start < through[g.Allowance] {
+				a.grants.want(false, "grant %d begins on %s, when another of its allowance hadn't ended", k, stamp(g.Start))
+			}
+			through[g.Allowance] = g.OwnEnd
+		}
 	}
 }
 

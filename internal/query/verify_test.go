@@ -9,10 +9,12 @@ import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/store"
@@ -140,6 +142,10 @@ func when[T ~int64](cond bool) T {
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	b := newBench(t)
 	b.history()
+	weekly := command.AllowancePut{Account: "nlp", Amount: 3 * money.Credit, Per: limits.Week, Carry: limits.Carry{Milli: 500}, From: b.now.Load() - 1}
+	k := b.do(1, weekly).Result.(allowance.Allowance).ID
+	b.pass(7 * 24 * time.Hour)
+	b.do(0, command.AllowanceDue{Allowance: k})
 	tests := map[string]struct {
 		db    tampered
 		check string
@@ -149,6 +155,8 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		"a missing posting": {tampered{transfer: func(r *ledger.Transfer) { r.ID += when[id.Transfer](r.ID >= 3) }}, "transfers are dense", "transfer 4 follows transfer 2"},
 		"an empty posting":  {tampered{transfer: func(r *ledger.Transfer) { r.Amount *= when[money.Micros](r.ID != 2) }}, "transfers are dense", "0.000 from grant:1"},
 		"a charge":          {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 1 && r.Kind == ledger.KindCharge) }}, "charges are", "attempt 1.1"},
+		"a grant":           {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.ID == 1) }}, "grants are", "grant 1 is of 500.000"},
+		"what was carried":  {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Kind == ledger.KindCarry) }}, "grants are", "grant 2 is of 3.000"},
 		"a spender":         {tampered{transfer: func(r *ledger.Transfer) { r.User += when[id.User](r.Job == 1 && r.Kind == ledger.KindCharge) }}, "what users spent", "user 2 in account 1"},
 		"a job's sum":       {tampered{job: func(j *workload.Job) { j.Charged++ }}, "jobs' sums", "job 2 says"},
 		"a deposit":         {tampered{transfer: func(r *ledger.Transfer) { r.Amount += when[money.Micros](r.Job == 3 && r.Kind == ledger.KindDeposit) }}, "deposits are", "job 3 has"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -61,6 +62,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.periods.put(&c.Row)
 	case ledger.GrantSet:
 		return b.grants.put(&c.Row)
+	case allowance.Set:
+		return b.allowances.put(&c.Row)
 	case ledger.Posted:
 		if err := b.addDaily(&c.Row); err != nil {
 			return err
@@ -161,6 +164,8 @@ func nameOf(c world.Change) string {
 		return numbered(numbered("period", c.Row.Limit), c.Row.From)
 	case ledger.GrantSet:
 		return numbered("grant", c.Row.ID)
+	case allowance.Set:
+		return numbered("allowance", c.Row.ID)
 	case ledger.Posted:
 		return numbered("transfer", c.Row.ID)
 	case ledger.TileSet:

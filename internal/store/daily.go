@@ -75,20 +75,15 @@ func (b *batchRows) addDaily(t *ledger.Transfer) error {
 		return nil
 	}
 	grant := id.Grant(max(grantIn(t.From), grantIn(t.To)))
-	inDay := MoneyDay{Account: t.Account, Day: t.At / Day, Grant: grant}
-	ofJob := SpentDay{Account: t.Account, Day: t.At / Day, User: t.User, Job: t.Job, Attempt: t.Attempt, Grant: grant}
 	m, s := Effects(*t)
-	if m != (MoneyDay{}) {
-		row, ok := b.daily.money[inDay]
-		if !ok {
-			row = &MoneyDay{Account: inDay.Account, Day: inDay.Day, Grant: inDay.Grant}
-			b.daily.money[inDay] = row
-			if err := b.moneyDays.put(row); err != nil {
-				return err
-			}
-		}
-		row.Given, row.Aside, row.Spent, row.Expired = row.Given+m.Given, row.Aside+m.Aside, row.Spent+m.Spent, row.Expired+m.Expired
+	if err := b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day, Grant: grant}, m); err != nil {
+		return err
 	}
+	if t.Kind == ledger.KindCarry { // it has two grants
+		m.Given = -m.Given
+		return b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day, Grant: id.Grant(grantIn(t.From))}, m)
+	}
+	ofJob := SpentDay{Account: t.Account, Day: t.At / Day, User: t.User, Job: t.Job, Attempt: t.Attempt, Grant: grant}
 	if s != (SpentDay{}) {
 		row, ok := b.daily.spent[ofJob]
 		if !ok {
@@ -104,10 +99,29 @@ func (b *batchRows) addDaily(t *ledger.Transfer) error {
 	return nil
 }
 
-// Effects is what a transfer adds to the sums of its day.
+// addMoney adds to the sums of an account's day and grant.
+func (b *batchRows) addMoney(key, m MoneyDay) error {
+	if m == (MoneyDay{}) {
+		return nil
+	}
+	row, ok := b.daily.money[key]
+	if !ok {
+		own := key
+		row = &own
+		b.daily.money[key] = row
+		if err := b.moneyDays.put(row); err != nil {
+			return err
+		}
+	}
+	row.Given, row.Aside, row.Spent, row.Expired = row.Given+m.Given, row.Aside+m.Aside, row.Spent+m.Spent, row.Expired+m.Expired
+	return nil
+}
+
+// Effects is what a transfer adds to the sums of its day; of what is carried over, to those
+// of the grant that it goes into.
 func Effects(t ledger.Transfer) (m MoneyDay, s SpentDay) {
 	switch t.Kind {
-	case ledger.KindGrant:
+	case ledger.KindGrant, ledger.KindCarry:
 		m.Given = t.Amount
 	case ledger.KindDeposit:
 		if !t.From.Deposit() { // else an array's deposit becomes its element's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -111,6 +112,7 @@ func (l loader) catalog() error {
 func (l loader) ledger() error {
 	return inOrder(
 		load(l, grants(), "ORDER BY id", func(r *ledger.Grant) world.Change { return ledger.GrantSet{Row: *r} }),
+		load(l, allowances(), "ORDER BY id", func(r *allowance.Allowance) world.Change { return allowance.Set{Row: *r} }),
 		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts, job", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
 		load(l, closedPeriods(), "ORDER BY starts", func(r *ledger.Period) world.Change { return ledger.PeriodSet{Row: *r} }),
 		func() error {

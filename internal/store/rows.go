@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -37,6 +38,7 @@ type batchRows struct {
 	shares       *pending[fairshare.Use]
 	periods      *pending[limits.Period]
 	grants       *pending[ledger.Grant]
+	allowances   *pending[allowance.Allowance]
 	transfers    *pending[ledger.Transfer]
 	moneyDays    *pending[MoneyDay]
 	spentDays    *pending[SpentDay]
@@ -78,6 +80,7 @@ func newBatchRows() *batchRows {
 	b.shares = gather(b, shares())
 	b.periods = gather(b, periods())
 	b.grants = gather(b, grants())
+	b.allowances = gather(b, allowances())
 	b.transfers = gather(b, transfers())
 	b.moneyDays = gather(b, moneyDays())
 	b.spentDays = gather(b, spentDays())

@@ -4,8 +4,10 @@ import (
 	"strconv"
 	"strings"
 
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
 )
 
@@ -23,6 +25,29 @@ func grants() *relation[ledger.Grant] {
 		num("author", func(r *row) *id.User { return &r.By }),
 		num("created", func(r *row) *int64 { return &r.Created }),
 		flag("expired", func(r *row) *bool { return &r.Expired }),
+		num("allowance", func(r *row) *id.Allowance { return &r.Allowance }),
+		num("carried", func(r *row) *money.Micros { return &r.Carried }),
+	}}
+}
+
+func allowances() *relation[allowance.Allowance] {
+	type row = allowance.Allowance
+	return &relation[row]{name: "allowance", keys: 1, columns: []column[row]{
+		num("id", func(r *row) *id.Allowance { return &r.ID }),
+		num("account", func(r *row) *id.Account { return &r.Account }),
+		str("name", func(r *row) *string { return &r.Name }),
+		num("amount", func(r *row) *money.Micros { return &r.Amount }),
+		str("per", func(r *row) *limits.Unit { return &r.Per }),
+		num("starts", func(r *row) *int64 { return &r.From }),
+		num("ends", func(r *row) *int64 { return &r.Until }),
+		doc("carry", func(r *row) *limits.Carry { return &r.Carry }),
+		str("source", func(r *row) *string { return &r.Source }),
+		flag("subtree", func(r *row) *bool { return &r.Subtree }),
+		num("author", func(r *row) *id.User { return &r.By }),
+		num("changed", func(r *row) *int64 { return &r.Changed }),
+		flag("removed", func(r *row) *bool { return &r.Removed }),
+		num("through", func(r *row) *int64 { return &r.Through }),
+		num("last_grant", func(r *row) *id.Grant { return &r.Last }),
 	}}
 }
 

@@ -11,6 +11,7 @@ package world
 import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -35,16 +36,17 @@ type World struct {
 	Seq int64 // of the last command
 	Now int64 // ns since the epoch; never goes back
 
-	Tenancy   tenancy.State
-	Catalog   catalog.State
-	Assets    asset.State
-	Ledger    ledger.State
-	Limits    limits.State
-	Queues    share.State // accounts' parts of them
-	Shares    fairshare.State
-	Workload  workload.State
-	Placement placement.State
-	Site      Site
+	Tenancy    tenancy.State
+	Catalog    catalog.State
+	Assets     asset.State
+	Ledger     ledger.State
+	Limits     limits.State
+	Allowances allowance.State
+	Queues     share.State // accounts' parts of them
+	Shares     fairshare.State
+	Workload   workload.State
+	Placement  placement.State
+	Site       Site
 
 	keys    table.Table[string, Key]
 	keyAges table.Table[int64, string] // by seq
@@ -59,7 +61,7 @@ func New() *World {
 func (w *World) Copy() *World {
 	return &World{
 		Seq: w.Seq, Now: w.Now, Site: w.Site,
-		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Allowances: w.Allowances.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
 		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
 	}
 }
@@ -143,6 +145,8 @@ func (w *World) fold(c Change) {
 		w.Assets.Fold(c)
 	case limits.Change:
 		w.Limits.Fold(c)
+	case allowance.Change:
+		w.Allowances.Fold(c)
 	case share.Change:
 		w.Queues.Fold(c)
 	case fairshare.Change:

@@ -45,7 +45,7 @@ func (l Loop) tiles(ctx context.Context) error {
 		}
 	}
 	for _, g := range w.Ledger.Grants.All() {
-		if !g.Expired && g.End != 0 && now >= g.End+ledger.RefundTail {
+		if !g.Expired && !g.Open(now) {
 			if _, err := l.Port.Command(ctx, command.GrantExpire{Grant: g.ID}); err != nil {
 				return err
 			}
