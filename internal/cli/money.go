@@ -63,7 +63,8 @@ func (a *app) grantAddCmd() *cobra.Command {
 	return cmd
 }
 
-// grantNotes says which grants are nearly used up, and how long open ones last.
+// grantNotes says which grants are nearly used up, how long open ones last, and what went
+// over into others.
 func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
 	for _, g := range list {
 		var notes []string
@@ -72,6 +73,9 @@ func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
 		}
 		if g.Lasts != nil {
 			notes = append(notes, "lasts until "+g.Lasts.In(a.env.Zone).Format(time.DateOnly)+" at this pace")
+		}
+		if g.Carried != "" {
+			notes = append(notes, clean(g.Carried)+" were carried over")
 		}
 		if len(notes) > 0 {
 			fmt.Fprintf(w, "grant %s, %s of %s: %s\n", clean(g.ID), clean(g.Source), clean(g.Account), strings.Join(notes, "; "))

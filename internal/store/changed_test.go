@@ -10,8 +10,10 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/audit"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/allowance"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/tenancy"
@@ -47,6 +49,7 @@ func TestChanged(t *testing.T) {
 		"a token's secret":      {change: tenancy.TokenSet{Row: tenancy.Token{ID: 5, User: 2, Hash: secret + "2"}}, want: `token:5 hash "not kept" "not kept"`},
 		"a password":            {change: tenancy.PasswordSet{Row: tenancy.Password{User: 2, Hash: secret, Changed: 4}}, want: `password:2 changed null 4 hash null "not kept"`},
 		"a registry's password": {change: tenancy.CredentialSet{Row: tenancy.Credential{User: 2, Registry: "r", Username: "u", Sealed: secret}}, want: `credential:2:r sealed null "not kept" username null "u"`},
+		"what a month carries":  {change: allowance.Set{Row: allowance.Allowance{ID: 2, Name: "month", Amount: 5, Carry: limits.Carry{Milli: 500}}}, want: `allowance:2 amount null 5 carry.milli null 500 name null "month"`},
 		"a folder's variables":  {change: asset.FolderSet{Row: asset.Folder{Account: 3, Name: "env", Path: "/p", Env: map[string]string{"A": secret}}}, want: `folder:3:env env null "not kept" path null "/p"`},
 		"a template":            {change: asset.TemplateSet{Row: asset.Template{User: 2, Name: "t", Spec: v1.JobSpec{Image: secret}}}, want: `template:2:t spec null "not kept"`},
 		"a job by a person":     {change: workload.JobSet{Row: &longer}, want: `job:118 spec.env "not kept" "not kept" spec.time 5 9`},
