@@ -38,3 +38,28 @@ type Shared struct {
 	Level   string     `json:"level" doc:"view or full"`
 	Until   *time.Time `json:"until,omitempty"`
 }
+
+// AppJob is a job with applications or terminals to which the caller may come: his own, or
+// one that is shared with him.
+type AppJob struct {
+	ID     string       `json:"id"`
+	Name   string       `json:"name,omitempty"`
+	User   string       `json:"user" doc:"whose it is"`
+	State  string       `json:"state"`
+	Ready  *time.Time   `json:"ready,omitempty" doc:"since when all its applications answer"`
+	Access string       `json:"access" doc:"owner; or what of it is shared with you: full or view"`
+	Apps   []AppAddress `json:"apps,omitempty" doc:"without any, there are its terminals"`
+	Shared []Shared     `json:"shared,omitempty" doc:"whom its owner lets in; to others, what lets them in"`
+}
+
+// AppAddress is where an application is.
+type AppAddress struct {
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty" doc:"where a browser that is logged in gets to it; none where the server has no address for browsers"`
+}
+
+// AppQuery selects a page of AppJobs.
+type AppQuery struct {
+	Limit  int    // jobs per page; 0 is the server's default
+	Cursor string // where the page begins
+}

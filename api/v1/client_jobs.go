@@ -77,6 +77,12 @@ func (c *Client) Unshare(ctx context.Context, id string, req UnshareRequest, opt
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/unshare", req, opts...)
 }
 
+// Apps goes through the jobs to whose applications or terminals the caller may come, his own
+// and those that are shared with him, the newest first. After an error it ends.
+func (c *Client) Apps(ctx context.Context, q AppQuery) iter.Seq2[AppJob, error] {
+	return pages[AppJob](ctx, c, "/v1/apps", values("limit", count(q.Limit), "cursor", q.Cursor))
+}
+
 // Prioritize fixes a job's priority, or lets it follow from the job again.
 func (c *Client) Prioritize(ctx context.Context, id string, req PriorityRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/priority", req, opts...)

@@ -88,6 +88,7 @@ const (
 	JobControl  Action = "job.control"
 	JobEnter    Action = "job.enter" // exec, attach: the job's own identity
 	JobShare    Action = "job.share" // let others into its applications
+	AppSee      Action = "app.see"   // that there is one: its job's state, size and times
 	AppView     Action = "app.view"  // look at an application: nothing is changed by it
 	AppUse      Action = "app.use"   // an application, which acts as the job's user
 	TermView    Action = "terminal.view"
@@ -145,7 +146,7 @@ func ParseShare(s string) (Share, bool) {
 // shareFor is the least share that an action on an application or a terminal needs.
 func shareFor(a Action) Share {
 	switch a {
-	case AppView, TermView:
+	case AppSee, AppView, TermView:
 		return ShareView
 	case AppUse, TermUse:
 		return ShareFull
@@ -189,7 +190,7 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return mine || operator || t.Role >= Manager
 	case JobEnter, JobShare:
 		return mine
-	case AppView, AppUse, TermView, TermUse:
+	case AppSee, AppView, AppUse, TermView, TermUse:
 		return mine || t.Share >= need
 	case AccountSee, AccountRead:
 		return sees || t.Role >= Viewer

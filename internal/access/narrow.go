@@ -89,7 +89,7 @@ func scopesFor(a Action, mine bool) Scope {
 		return ScopeSubmit
 	case JobSubmit, JobEnter, JobShare, AppUse, TermView, TermUse:
 		return ScopeSubmit
-	case AppView:
+	case AppSee, AppView:
 		return ScopeRead | ScopeSubmit
 	case AccountRun, LimitSet, CatalogSet, NodeRun, JobRaise:
 		return ScopeManage

@@ -169,6 +169,15 @@ func (s Site) AppURL(a App, path string) string {
 	return s.AppOrigin(a) + strings.TrimSuffix(s.Base(a), "/") + path
 }
 
+// OpenPath is the server's own page that leads on to a page of an application, for whoever is
+// logged in.
+func (a App) OpenPath(next string) string {
+	if next == "" || next == "/" {
+		return "/open/" + a.label()
+	}
+	return "/open/" + a.label() + "?" + url.Values{"next": {next}}.Encode()
+}
+
 // pathPrefix is above all applications that are reached by path.
 const pathPrefix = "/w/"
 

@@ -15,6 +15,7 @@ import (
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/gateway"
 	"croft.dev/croft/internal/httpapi"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
@@ -173,6 +174,7 @@ func (s *server) build(ctx context.Context) error {
 	reader := query.New(query.Deps{Worlds: s.seq, History: s.store, Now: s.clock.Nanos, Server: query.Server{
 		Version: version.Version, Engine: s.Config.Engine.Kind, Started: s.started,
 		Runtime: s.runtime, Clock: s.clock.Words, Progress: s.loops.progress, Coming: s.loops.images.Coming, StepProgress: s.loops.images.StepProgress, Kept: s.loops.kept, Usage: s.loops.usage.Book, Idle: s.loops.idle.Verdict,
+		AppURL: s.appURL,
 	}})
 	keys, err := sshgate.LoadHostKeys(string(s.Config.Data))
 	if err != nil {
@@ -195,6 +197,14 @@ func (s *server) build(ctx context.Context) error {
 	}
 	s.web, err = s.newGateway()
 	return err
+}
+
+// appURL is where a browser that is logged in gets to an application; empty: nowhere.
+func (s *server) appURL(job id.Job, app, page string) string {
+	if s.site.None() {
+		return ""
+	}
+	return s.site.URL(address.App{Job: job, Name: app}.OpenPath(page))
 }
 
 // publicHost is the host of the URL by which people reach the server.

@@ -12,9 +12,53 @@ import (
 )
 
 func (a *app) appCmd() *cobra.Command {
-	return group("app", "Web applications in jobs", `  croft app open 118
+	return group("app", "Web applications in jobs", `  croft app ls
+  croft app open 118
   croft app share 118 --with ben --view`,
-		a.appOpenCmd(), a.appShareCmd(asItIs), a.appUnshareCmd(asItIs))
+		a.appLsCmd(), a.appOpenCmd(), a.appShareCmd(asItIs), a.appUnshareCmd(asItIs))
+}
+
+func (a *app) appLsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List applications that you may open: yours, and those shared with you",
+		Long: `List the web applications that you may open, in your jobs and in those shared with
+you, and jobs whose terminals alone are shared. ACCESS is what you may: owner, full,
+or view. At its URL an application asks who doesn't know you there to log in; croft app
+open gives an address that does it for you.`,
+		Example: `  croft app ls
+  croft app ls -o json`,
+		Args: needArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			jobs, err := v1.Collect(c.Apps(cmd.Context(), v1.AppQuery{}))
+			if err != nil {
+				return err
+			}
+			return printList(a, jobs, "no applications", a.appTable(jobs))
+		},
+	}
+}
+
+func (a *app) appTable(jobs []v1.AppJob) *table {
+	t := newTable("JOB", "~NAME", "APP", "STATE", "USER", "ACCESS", "~SHARED WITH", "URL")
+	for _, j := range jobs {
+		state := j.State
+		if j.Ready != nil {
+			state = "ready"
+		}
+		apps := j.Apps
+		if len(apps) == 0 {
+			apps = []v1.AppAddress{{}}
+		}
+		for _, app := range apps {
+			t.row(j.ID, j.Name, app.Name, state, j.User, j.Access, a.sharers(j.Shared), app.URL)
+		}
+	}
+	return t
 }
 
 func (a *app) appOpenCmd() *cobra.Command {
@@ -148,7 +192,7 @@ func (a *app) printShared(jobs []v1.Job) error {
 		for _, j := range jobs {
 			text := "with nobody"
 			if len(j.Shared) > 0 {
-				text = a.sharedWith(&j)
+				text = a.sharedWith(j.Shared)
 			}
 			fmt.Fprintf(w, "%s is shared %s\n", clean(j.ID), clean(text))
 		}
@@ -156,9 +200,17 @@ func (a *app) printShared(jobs []v1.Job) error {
 }
 
 // sharedWith is "with ben (view, until 17:00), account nlp (full)".
-func (a *app) sharedWith(j *v1.Job) string {
+func (a *app) sharedWith(with []v1.Shared) string {
+	if len(with) == 0 {
+		return ""
+	}
+	return "with " + a.sharers(with)
+}
+
+// sharers is "ben (view, until 17:00), account nlp (full)".
+func (a *app) sharers(with []v1.Shared) string {
 	var parts []string
-	for _, s := range j.Shared {
+	for _, s := range with {
 		name := s.User
 		switch {
 		case s.Account != "":
@@ -172,8 +224,5 @@ func (a *app) sharedWith(j *v1.Job) string {
 		}
 		parts = append(parts, name+" ("+terms+")")
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "with " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }

@@ -92,7 +92,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"uses", uses(j),
 		"idle", a.idleness(j),
 		"attempt", attempt(j.Attempt),
-		"shared", a.sharedWith(j),
+		"shared", a.sharedWith(j.Shared),
 	)
 	a.writeReceipt(w, j.Receipt)
 	if len(j.Reasons) > 0 {

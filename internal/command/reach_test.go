@@ -68,7 +68,7 @@ func rules() map[access.Action]rule {
 	runs, admin := []string{"operator", "admin"}, []string{"admin"}
 	return map[access.Action]rule{
 		access.JobSee: {platform: []string{"user", "auditor", "operator", "admin"}}, access.NodeSee: {platform: []string{"user", "auditor", "operator", "admin"}},
-		access.JobRead: {sees, 3, true}, access.JobControl: {runs, 3, true}, access.JobEnter: {nil, 0, true}, access.JobShare: {nil, 0, true}, access.AppView: {nil, 0, true}, access.AppUse: {nil, 0, true}, access.TermView: {nil, 0, true}, access.TermUse: {nil, 0, true}, access.JobSubmit: {nil, 2, false},
+		access.JobRead: {sees, 3, true}, access.JobControl: {runs, 3, true}, access.JobEnter: {nil, 0, true}, access.JobShare: {nil, 0, true}, access.AppSee: {nil, 0, true}, access.AppView: {nil, 0, true}, access.AppUse: {nil, 0, true}, access.TermView: {nil, 0, true}, access.TermUse: {nil, 0, true}, access.JobSubmit: {nil, 2, false},
 		access.AccountSee: {sees, 1, false}, access.AccountRead: {sees, 1, false}, access.AccountRun: {admin, 3, false},
 		access.AccountMake: {platform: admin}, access.MoneyGive: {platform: admin}, access.PriceSet: {platform: admin}, access.UserRun: {platform: admin},
 		access.LimitSet: {platform: runs}, access.CatalogSet: {platform: runs}, access.JobRaise: {platform: runs}, access.NodeRun: {platform: runs},

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"croft.dev/croft/api/v1/codes"
@@ -16,15 +15,6 @@ import (
 
 // maxForm bounds what is sent to log in, in bytes.
 const maxForm = 16 << 10
-
-// openPath is the page of the server that leads on to an application.
-func openPath(a address.App, next string) string {
-	name := id.Job(a.Job).Name()
-	if a.Name != "" {
-		name += "-" + a.Name
-	}
-	return "/open/" + name + "?" + url.Values{"next": {next}}.Encode()
-}
 
 // ownPath is a path of this server out of what a request says; anything else, the first
 // page's: nobody is led elsewhere from here.
@@ -195,7 +185,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	var apps []listed
 	for _, j := range world.Workload.Jobs.All() {
 		terminals := j.State == workload.Running && world.Site.Apps.Pages && world.CanApp(p, access.TermView, j)
-		if len(j.Spec.Apps) == 0 && !terminals || !world.CanApp(p, access.AppView, j) || !mineOrShared(p, j) {
+		if len(j.Spec.Apps) == 0 && !terminals || !world.CanApp(p, access.AppSee, j) {
 			continue
 		}
 		owner, _ := world.Tenancy.Users.Get(j.User)
@@ -216,7 +206,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 				at.Name = app.Name
 			}
 			one := as
-			one.App, one.URL = app.Name, s.Site.URL(openPath(at, app.Path))
+			one.App, one.URL = app.Name, s.Site.URL(at.OpenPath(app.Path))
 			own = append(own, one)
 		}
 		if len(own) == 0 {
@@ -228,9 +218,4 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 		User string
 		Apps []listed
 	}{p.Name, apps})
-}
-
-// mineOrShared leaves out what is for everybody.
-func mineOrShared(p access.Principal, j *workload.Job) bool {
-	return int64(j.User) == p.User || slices.ContainsFunc(j.Shared, func(s workload.Shared) bool { return !s.Public() })
 }

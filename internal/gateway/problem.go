@@ -78,7 +78,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, a address.App,
 	case errors.Is(err, errStranger) && navigates(r):
 		rest := withQuery(strings.TrimPrefix(r.URL.EscapedPath(), base), r.URL.RawQuery)
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, s.Site.URL(openPath(a, rest)), http.StatusSeeOther)
+		http.Redirect(w, r, s.Site.URL(a.OpenPath(rest)), http.StatusSeeOther)
 	case errors.Is(err, errStranger):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="croft"`)
 		s.refuse(w, r, fault.New(codes.Unauthenticated, "who are you? Open the application by croft app open, or send a token"))

@@ -119,6 +119,7 @@ func attempts() map[string]attempt {
 		"cloneJob":      {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
 		"jobLogs":       {ofJob("/v1/jobs/%s/logs", nil), readers},
 		// Whoever may is refused only because the job has no applications, or isn't shared.
+		"listApps":   {fixed("/v1/apps", nil), all},
 		"openJob":    {ofJob("/v1/jobs/%s/open", v1.OpenRequest{}), []string{"ada"}},
 		"shareJob":   {ofJob("/v1/jobs/%s/share", v1.ShareRequest{User: "ben"}), []string{"ada"}},
 		"unshareJob": {ofJob("/v1/jobs/%s/unshare", v1.UnshareRequest{User: "ben"}), []string{"ada", "mia", "olga", "root"}},

@@ -17,10 +17,20 @@ import (
 
 func appOperations() []operation {
 	return []operation{
+		pages("listApps", "GET /v1/apps", "Jobs with applications or terminals that you may open, your own and those shared with you, the newest first", access.AppSee, (*call).apps),
 		tell("openJob", "POST /v1/jobs/{id}/open", "An address of a job's application at which a browser is known as you, once", access.AppView, ok, (*call).openApp),
 		tell("shareJob", "POST /v1/jobs/{id}/share", "Let others into a job's applications", access.JobShare, ok, (*call).share),
 		tell("unshareJob", "POST /v1/jobs/{id}/unshare", "Let them no longer in", access.JobControl, ok, (*call).unshare),
 	}
+}
+
+func (c *call) apps() (v1.Page[v1.AppJob], error) {
+	q := c.r.URL.Query()
+	limit, err := number(q.Get("limit"), "limit")
+	if err != nil {
+		return v1.Page[v1.AppJob]{}, err
+	}
+	return c.Reader.Apps(c.p, v1.AppQuery{Limit: int(limit), Cursor: q.Get("cursor")})
 }
 
 // openApp gives whoever may look at an application an address that lets his browser in.

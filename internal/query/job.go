@@ -22,7 +22,8 @@ import (
 	"croft.dev/croft/internal/workload"
 )
 
-// Job returns a job that the caller may read, or what is kept of a refused request
+// Job returns a job that the caller may read, what somebody sees of it with whom it is
+// shared, or what is kept of a refused request
 // ("R-7").
 func (r *Reader) Job(ctx context.Context, p access.Principal, name string) (v1.Job, error) {
 	v := r.view(p)
@@ -33,9 +34,12 @@ func (r *Reader) Job(ctx context.Context, p access.Principal, name string) (v1.J
 		}
 		return r.refusedWire(v, row)
 	}
-	j, err := r.find(ctx, v, name)
-	if err != nil {
+	j, err := r.see(ctx, v, name)
+	switch {
+	case err != nil:
 		return v1.Job{}, err
+	case !v.may(access.JobRead, j.User, j.Account):
+		return r.sharedWire(v, j)
 	}
 	return r.jobWire(v, j, true)
 }
@@ -76,6 +80,19 @@ func (r *Reader) find(ctx context.Context, v view, name string) (*workload.Job, 
 		return nil, err
 	}
 	if !v.may(access.JobRead, j.User, j.Account) {
+		return nil, fault.NotFound("job", name)
+	}
+	return j, nil
+}
+
+// see finds a job that the caller may read, or whose applications or terminals are shared
+// with him.
+func (r *Reader) see(ctx context.Context, v view, name string) (*workload.Job, error) {
+	j, err := r.lookUp(ctx, v, name)
+	if err != nil {
+		return nil, err
+	}
+	if !v.may(access.JobRead, j.User, j.Account) && !v.w.CanApp(v.p, access.AppSee, j) {
 		return nil, fault.NotFound("job", name)
 	}
 	return j, nil
@@ -226,7 +243,7 @@ func (r *Reader) Reached(ctx context.Context, p access.Principal, name, until st
 	if _, ok := id.ParseRefusal(name); ok {
 		return true, nil
 	}
-	j, err := r.find(ctx, v, name)
+	j, err := r.see(ctx, v, name)
 	if err != nil {
 		return false, err
 	}

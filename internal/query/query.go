@@ -60,6 +60,10 @@ type Server struct {
 	Progress func(id.Job) string           // "pulling 40%"; nil: none
 	Coming   func(image string) string     // "ready", "pulling 40%"; nil: not known
 
+	// AppURL is where a browser that is logged in gets to a page of an application, the
+	// job's first by an empty name; nil: there is no way for browsers.
+	AppURL func(job id.Job, app, page string) string
+
 	StepProgress func(*workload.Step) string    // "pulling 40%"; nil: none
 	Kept         func(id.Attempt) *fault.Reason // what keeps an attempt from beginning; nil: nothing does
 

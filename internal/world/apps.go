@@ -44,11 +44,21 @@ func (w *World) shareOf(p access.Principal, j *workload.Job, now int64) (own, pu
 			if w.Site.Apps.Public {
 				public = max(public, s.Level)
 			}
-		case s.User != 0 && int64(s.User) == p.User, s.Account != 0 && w.Tenancy.Role(id.User(p.User), s.Account, now) >= leastRole(s.Level):
+		case w.letsIn(s, p, now):
 			own = max(own, s.Level)
 		}
 	}
 	return own, public
+}
+
+// LetsIn reports whether a share that isn't over is p's, by the name or by an account, at the
+// time as of which p is. One for whoever comes is nobody's.
+func (w *World) LetsIn(s workload.Shared, p access.Principal) bool {
+	return w.letsIn(s, p, max(p.Now, w.Now))
+}
+
+func (w *World) letsIn(s workload.Shared, p access.Principal, now int64) bool {
+	return s.User != 0 && int64(s.User) == p.User || s.Account != 0 && w.Tenancy.Role(id.User(p.User), s.Account, now) >= leastRole(s.Level)
 }
 
 // leastRole is the role in an account with which its members have what is shared with it:
