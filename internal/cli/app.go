@@ -122,6 +122,9 @@ changing anything by itself can have WebSockets for them (view_safe in a job fil
 		Args:              needArgs(1, 1, "JOB"),
 		ValidArgsFunction: a.jobIDs("live"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("with") && !cmd.Flags().Changed("account") && !req.Public {
+				return usage("share it with whom? Give --with USER, --account ACCOUNT or --public")
+			}
 			if view {
 				req.Level = "view"
 			}
@@ -148,7 +151,6 @@ changing anything by itself can have WebSockets for them (view_safe in a job fil
 	f.BoolVar(&view, "view", false, "only to look")
 	f.BoolVar(&full, "full", false, "fully (default)")
 	f.StringVar(&until, "until", "", "until then; by default as long as the job")
-	cmd.MarkFlagsOneRequired("with", "account", "public")
 	cmd.MarkFlagsMutuallyExclusive("with", "account", "public")
 	cmd.MarkFlagsMutuallyExclusive("view", "full")
 	return cmd
@@ -165,6 +167,9 @@ func (a *app) appUnshareCmd(find finder) *cobra.Command {
 		Args:              needArgs(1, 1, "JOB"),
 		ValidArgsFunction: a.jobIDs("live"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("with") && !cmd.Flags().Changed("account") && !req.Public {
+				return usage("who isn't to come any longer? Give --with USER, --account ACCOUNT or --public")
+			}
 			return a.controlled(args, func(c *v1.Client, text string) (*v1.Job, error) {
 				id, err := find(cmd.Context(), c, text)
 				if err != nil {
@@ -178,7 +183,6 @@ func (a *app) appUnshareCmd(find finder) *cobra.Command {
 	f.StringVar(&req.User, "with", "", "the user")
 	f.StringVar(&req.Account, "account", "", "the account")
 	f.BoolVar(&req.Public, "public", false, "whoever comes")
-	cmd.MarkFlagsOneRequired("with", "account", "public")
 	cmd.MarkFlagsMutuallyExclusive("with", "account", "public")
 	return cmd
 }

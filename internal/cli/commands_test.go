@@ -329,6 +329,13 @@ func TestCommands(t *testing.T) {
 		"idle-none":          {args: "idle", with: map[string]any{"GET /v1/jobs": page[v1.Job]()}},
 		"keep":               {args: "keep 6h 118 9"},
 		"keep-none":          {args: "keep 6h"},
+		"keep-no-time":       {args: "keep jupyter"},
+		"app-unshare-whom":   {args: "app unshare 118"},
+		"app-ls": {args: "app ls", with: map[string]any{"GET /v1/apps": page(
+			v1.AppJob{ID: "119", Name: "jupyter", User: "ada", State: "running", Ready: &now, Access: "owner", Shared: []v1.Shared{{User: "ben", Level: "view"}},
+				Apps: []v1.AppAddress{{Name: "web", URL: "http://localhost:7370/open/119"}, {Name: "board", URL: "http://localhost:7370/open/119-board"}}},
+			v1.AppJob{ID: "118", User: "carl", State: "queued", Access: "full", Shared: []v1.Shared{{Account: "nlp", Level: "full"}}})}},
+		"app-ls-none":        {args: "app ls", with: map[string]any{"GET /v1/apps": page[v1.AppJob]()}},
 		"show-ended":         {args: "show 117"},
 		"show-refused":       {args: "show R-7", with: map[string]any{"GET /v1/jobs/R-7": v1.Job{ID: "R-7", State: "refused", Spec: v1.JobSpec{GPU: "8", Model: "A100-80GB"}, Submitted: now, Reasons: reasons, Remedy: remedy}}},
 		"show-json":          {args: "show 117 -o json"},

@@ -28,6 +28,9 @@ site's to say; it can be done again.`,
 			if own := a.env.Getenv("CROFT_JOB_ID"); len(jobs) == 0 && own != "" {
 				jobs = []string{own}
 			}
+			if len(jobs) == 0 && !strings.ContainsAny(args[0], "0123456789") {
+				return usage("keep for how long? %s is no time: croft keep 6h JOB", clean(args[0]))
+			}
 			if len(jobs) == 0 {
 				return usage("keep which job? Give its number: croft keep %s JOB", args[0])
 			}

@@ -40,6 +40,8 @@ func (c *call) openTerminal(in v1.TerminalOpenRequest) (v1.Opened, error) {
 		return v1.Opened{}, fault.New(codes.Conflict, "this server has no pages")
 	case !c.Sequencer.World().Site.Apps.Pages:
 		return v1.Opened{}, world.NoPages()
+	case j.State == workload.Ended:
+		return v1.Opened{}, fault.New(codes.Gone, "job %s has ended, and its terminals with it", j.Name())
 	}
 	url, until, err := c.Apps.Page(id.User(c.p.User), c.token(), address.Terminal{Job: j.Name(), Name: name, Step: in.Step, View: in.View}.Path())
 	return v1.Opened{URL: url, Expires: time.Unix(0, until).UTC()}, err

@@ -265,4 +265,9 @@ func TestOpenTerminal(t *testing.T) {
 	if _, err := h.client("zoe").OpenTerminal(t.Context(), job, "main", v1.TerminalOpenRequest{View: true}); v1.CodeOf(err) != codes.NotFound {
 		t.Errorf("who may not: %v", err)
 	}
+	h.start(job)
+	h.end(job, 0)
+	if _, err := c.OpenTerminal(t.Context(), job, "main", v1.TerminalOpenRequest{}); v1.CodeOf(err) != codes.Gone {
+		t.Errorf("of a job that has ended: %v", err)
+	}
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -67,6 +69,11 @@ func (c *call) anybodys(in v1.JobSpec) (v1.JobSpec, error) {
 }
 
 func (c *call) removeTemplate() error {
-	_, err := c.do(command.TemplateRemove{User: c.path("owner"), Name: c.path("name")})
+	owner, name := c.path("owner"), c.path("name")
+	_, err := c.do(command.TemplateRemove{User: owner, Name: name})
+	site := slices.ContainsFunc(c.Templates, func(t v1.Template) bool { return t.Name == name })
+	if fault.Of(err) == codes.NotFound && owner == c.p.Name && site {
+		return fault.New(codes.NotFound, "you have no template %s; the one of that name is the site's, which its configuration has", name)
+	}
 	return err
 }

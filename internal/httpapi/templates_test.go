@@ -42,6 +42,9 @@ func TestTemplates(t *testing.T) {
 	if mine, theirs, all := names(ada, ""), names(mia, ""), names(h.client("otto"), "*"); mine != "/jupyter ada/board" || theirs != "/jupyter" || all != "ada/board" {
 		t.Errorf("one's own: %s; another's: %s; an auditor's: %s", mine, theirs, all)
 	}
+	if err := ada.RemoveTemplate(t.Context(), "ada", "jupyter"); v1.CodeOf(err) != codes.NotFound || !strings.Contains(err.Error(), "the site's") {
+		t.Errorf("the site's: %v", err)
+	}
 	in.Account = &nlp
 	if got, err = ada.SetTemplate(t.Context(), in); err != nil || got.Account != "nlp" {
 		t.Errorf("shared: %+v, %v", got, err)

@@ -26,6 +26,8 @@ func (r *Reader) idleWire(v view, j *workload.Job) *v1.Idle {
 	}
 	if verdict.Policy.Mode != idle.Off {
 		out.After = v1.Quantity(quantity.FormatDuration(verdict.Policy.After))
+	}
+	if verdict.Policy.Mode != idle.Off && verdict.Standing == idle.Idle {
 		out.For = v1.Quantity(quantity.FormatDuration(c.Idle / second * second))
 	}
 	if noted.Keep > v.now {
