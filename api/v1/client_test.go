@@ -231,11 +231,13 @@ func TestProblems(t *testing.T) {
 			Problem{Title: "Refused", Status: 422, Code: "refused", ID: "R-7", Reasons: []Reason{{Code: "FUNDS", Message: "m"}}, Remedy: remedy},
 		},
 		"no problem": {
-			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) },
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
 			Problem{Title: "Bad Gateway", Status: 502, Code: "unavailable", Detail: "the server answered 502 Bad Gateway, which is no answer of Croft's"},
 		},
 		"redirect": {
-			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.example/", 302) },
+			func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
+			},
 			Problem{Title: "Found", Status: 302, Code: "internal", Detail: "the server answered 302 Found, which is no answer of Croft's"},
 		},
 	}

@@ -116,8 +116,8 @@ func TestCommandsInDocs(t *testing.T) {
 
 var (
 	commandHeading = regexp.MustCompile(`(?m)^### croft (.*)$`)
-	alsoLine       = regexp.MustCompile("(?m)^Also: (.*)\\.$")
-	flagRow        = regexp.MustCompile("(?m)^\\| `((?:-[a-zA-Z], )?--[a-z-]+)")
+	alsoLine       = regexp.MustCompile(`(?m)^Also: (.*)\.$`)
+	flagRow        = regexp.MustCompile(`(?m)^\| \x60((?:-[a-zA-Z], )?--[a-z-]+)`)
 	codeSpan       = regexp.MustCompile("`(croft [a-z][^`]*)`")
 	commandText    = regexp.MustCompile(`^(?:.*\$ |.*# |[a-z]+=\$\()?(croft [a-z].*)$`)
 )

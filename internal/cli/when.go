@@ -78,7 +78,7 @@ func parseSpan(s string) (time.Duration, error) {
 // whenFlag is parseWhen of a flag that may be absent. What begins now does so when the
 // server has heard of it: what it was here would be past there.
 func (a *app) whenFlag(s string, end bool) (*time.Time, error) {
-	if s == "" || s == "now" && end == startOfDay {
+	if s == "" || s == "now" && !end {
 		return nil, nil
 	}
 	t, err := a.parseWhen(s, end)

@@ -15,11 +15,11 @@ const hour = int64(time.Hour)
 
 // attempt is what a period counts.
 type attempt struct {
-	who                  Who
-	ask                  Ask
-	began, ended         int64 // ns
-	came                 int64 // s
-	reserved, outlasting bool  // outlasting: it went on into the period after the next
+	who          Who
+	ask          Ask
+	began, ended int64 // ns
+	came         int64 // s
+	reserved     bool
 }
 
 func (a *attempt) amount(l Limit) int64 {
@@ -360,8 +360,8 @@ func FuzzTexts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		r := Resource(a)
-		r.Valid()
-		r.Model()
+		_ = r.Valid()
+		_, _ = r.Model()
 		if p, ok := ParsePer(a); ok {
 			if again, ok := ParsePer(p.String()); !ok || again != p {
 				t.Fatalf("%q is %+v, then %+v", a, p, again)

@@ -41,10 +41,9 @@ type life struct {
 	*bench
 	*rand.Rand
 	jobs    []id.Job
-	there   []bool          // which devices the inventory has
-	spans   [][][2]int64    // since when and until when it had each
-	foreign map[int]bool    // devices that others use
-	begun   map[id.Job]bool // attempts that are seen
+	there   []bool       // which devices the inventory has
+	spans   [][][2]int64 // since when and until when it had each
+	foreign map[int]bool // devices that others use
 	began   int64
 }
 

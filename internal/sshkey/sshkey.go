@@ -88,6 +88,7 @@ func strong(key ssh.PublicKey) error {
 			return fmt.Errorf("is an RSA key of %d bits, which is too weak: make another (ssh-keygen -t ed25519)", bits)
 		}
 		return nil
+	//lint:ignore SA1019 what is too weak is known by its name
 	case ssh.InsecureKeyAlgoDSA:
 		return errors.New("is a DSA key, which is too weak: make another (ssh-keygen -t ed25519)")
 	}

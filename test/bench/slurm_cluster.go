@@ -292,7 +292,7 @@ func (c *slurmCluster) submit(ctx context.Context, clients int, most int64, span
 		return 0, 0, err
 	}
 	if refused > 0 {
-		return 0, 0, fmt.Errorf("Slurm refused %d of %d: %s", refused, n+refused, &errs)
+		return 0, 0, fmt.Errorf("refused by Slurm were %d of %d: %s", refused, n+refused, &errs)
 	}
 	return n, took, nil
 }

@@ -1,5 +1,7 @@
 package kube
 
+//lint:file-ignore SA1019 client-go's connections are of these types
+
 import (
 	"context"
 	"io"

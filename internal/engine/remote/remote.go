@@ -2,6 +2,8 @@
 // for them, which runtimes and API servers speak.
 package remote
 
+//lint:file-ignore SA1019 client-go's connections are of these types
+
 import (
 	"context"
 	"errors"

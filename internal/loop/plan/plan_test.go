@@ -88,7 +88,7 @@ func TestStartsInOrderAndPromises(t *testing.T) {
 		b.want(a, short, low)
 		promise := b.port.Job(all).Promise
 		if least := time.Now().Add(time.Hour).UnixNano(); promise < least || promise > least+int64(time.Minute) {
-			t.Errorf("promised %v", time.Unix(0, promise).Sub(time.Now()))
+			t.Errorf("promised %v", time.Until(time.Unix(0, promise)))
 		}
 		if b.port.Job(long).Promise < promise {
 			t.Error("the long one is promised a start before the one that needs all devices")

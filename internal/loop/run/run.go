@@ -282,8 +282,6 @@ func (r *Runner) missing(ctx context.Context, now map[engine.AttemptID]bool, lis
 	}
 }
 
-func (r *Runner) attempt(j *workload.Job) engine.AttemptID { return r.ranks(j)[0] }
-
 // ranks are what the job's current attempt is at engines, on each of its machines.
 func (r *Runner) ranks(j *workload.Job) []engine.AttemptID {
 	var out []engine.AttemptID

@@ -124,7 +124,8 @@ func (o Options) keeps(name string) bool {
 // inside gives an entry the owner and the capabilities that it has inside.
 func (o Options) inside(h *tar.Header) {
 	h.Uname, h.Gname = "", ""
-	h.Xattrs = nil //nolint:staticcheck // the records have them too, and would lose against these
+	//lint:ignore SA1019 the records have them too, and would lose against these
+	h.Xattrs = nil
 	h.Format = tar.FormatPAX
 	if o.Size == 0 {
 		return
