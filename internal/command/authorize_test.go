@@ -147,7 +147,7 @@ var may = map[string]struct {
 			s.giveApps()
 			return command.JobUnshare{Job: 1, Account: "nlp"}
 		},
-		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied},
+		[]string{"ada", "manager", "owner", "operator", "root", "system"}, codes.NotFound, map[string]codes.Code{"auditor": codes.Denied, "viewer": codes.Denied}, // it is shared with the viewer
 	},
 	"app.enter": {
 		func(s *sim) world.Command { s.giveApps(); return command.AppEnter{Job: 1} },

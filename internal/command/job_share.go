@@ -83,12 +83,9 @@ func (JobUnshare) Kind() string { return "job.unshare" }
 
 // Decide takes it back. Who controls the job may: it only takes.
 func (c JobUnshare) Decide(w *world.World, at world.Context) (world.Outcome, error) {
-	old, ok := w.Workload.Jobs.Get(c.Job)
-	if !ok || !w.Can(at.Principal, access.JobRead, old.User, old.Account) {
-		return world.Outcome{}, fault.New(codes.NotFound, "no such job: %s", c.Job.Name())
-	}
-	if !w.Can(at.Principal, access.JobControl, old.User, old.Account) {
-		return world.Outcome{}, fault.New(codes.Denied, "job %s isn't yours to do that with", old.Name())
+	old, err := controlled(w, at, c.Job, "do that with")
+	if err != nil {
+		return world.Outcome{}, err
 	}
 	with, name, err := appSharedWith(w, at, c.User, c.Account, c.Public)
 	if err != nil {

@@ -157,11 +157,11 @@ func (c JobStop) tell(j *workload.Job, at world.Context, cause codes.Outcome, by
 // controlled is a job that the caller may do something to.
 func controlled(w *world.World, at world.Context, k id.Job, verb string) (*workload.Job, error) {
 	j, ok := w.Workload.Jobs.Get(k)
-	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) {
-		return nil, fault.New(codes.NotFound, "no such job: %d", k)
+	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) && !w.CanApp(at.Principal, access.AppSee, j) {
+		return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 	}
 	if !w.Can(at.Principal, access.JobControl, j.User, j.Account) {
-		return nil, fault.New(codes.Denied, "job %d isn't yours to %s", k, verb)
+		return nil, fault.New(codes.Denied, "job %s isn't yours to %s", j.Name(), verb)
 	}
 	return j, nil
 }

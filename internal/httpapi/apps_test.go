@@ -139,9 +139,20 @@ func TestSharedJob(t *testing.T) {
 	if got.Name != "pad" || got.User != "ada" || got.State != "running" || got.Started == nil || got.Limit == nil || len(got.Spec.Apps) != 2 {
 		t.Errorf("%+v", got)
 	}
-	for _, path := range []string{"/why", "/logs", "/usage", "/steps"} {
-		if a := h.send(request{method: http.MethodGet, path: "/v1/jobs/" + job + path, user: "ben"}); a.status != http.StatusNotFound {
-			t.Errorf("%s: status %d: %s", path, a.status, a.body)
+	for _, ask := range []string{"GET why", "GET logs", "GET usage", "GET steps", "POST stop", "POST hold", "POST keep", "POST unshare", "POST image", "POST clone"} {
+		method, path, _ := strings.Cut(ask, " ")
+		var body any
+		if method == http.MethodPost {
+			body = map[string]string{}
+		}
+		switch path {
+		case "unshare":
+			body = v1.UnshareRequest{User: "zoe"}
+		case "keep":
+			body = v1.KeepRequest{For: "1h"}
+		}
+		if a := h.send(request{method: method, path: "/v1/jobs/" + job + "/" + path, user: "ben", body: body}); a.status != http.StatusForbidden {
+			t.Errorf("%s: status %d: %s", ask, a.status, a.body)
 		}
 	}
 	h.as("ada", command.JobUnshare{Job: k, User: "ben"})

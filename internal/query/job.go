@@ -79,10 +79,13 @@ func (r *Reader) find(ctx context.Context, v view, name string) (*workload.Job, 
 	if err != nil {
 		return nil, err
 	}
-	if !v.may(access.JobRead, j.User, j.Account) {
-		return nil, fault.NotFound("job", name)
+	switch {
+	case v.may(access.JobRead, j.User, j.Account):
+		return j, nil
+	case v.w.CanApp(v.p, access.AppSee, j):
+		return nil, fault.New(codes.Denied, "job %s is shared with you, and isn't yours to do that with", name)
 	}
-	return j, nil
+	return nil, fault.NotFound("job", name)
 }
 
 // see finds a job that the caller may read, or whose applications or terminals are shared
