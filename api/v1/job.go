@@ -42,6 +42,7 @@ type JobSpec struct {
 	Begin       string            `json:"begin,omitempty" doc:"don't start before then: RFC 3339, or +2h from the submission"`
 	Deadline    string            `json:"deadline,omitempty" doc:"end by then, or not start at all: RFC 3339, or +2h from the submission"`
 	After       string            `json:"after,omitempty" doc:"start after other jobs: afterok:12:13_7,afterany:14+30m, aftercorr:12 element by element, singleton after those of the same name; ? instead of the comma: any of them will do"`
+	Deposit     string            `json:"deposit,omitempty" enum:"full,rolling" doc:"what is set aside for it: the price of all of its time (full, the default), or of a window that is renewed while it runs (rolling)"`
 	Array       string            `json:"array,omitempty" doc:"indices of an array's elements, with how many may run at once: 0-99:2,105%10"`
 }
 
@@ -84,6 +85,8 @@ type Quote struct {
 	Admitted bool       `json:"admitted"`
 	Price    Price      `json:"price"`
 	Window   Window     `json:"window"`
+	Deposit  string     `json:"deposit,omitempty" doc:"with a rolling deposit: credits set aside at first, of the price"`
+	Hour     string     `json:"hour,omitempty" doc:"with a rolling deposit: credits that an hour costs"`
 	Account  string     `json:"account"`
 	Billing  string     `json:"billing" doc:"off, showback or enforce"`
 	Balance  string     `json:"balance,omitempty" doc:"credits usable now"`
@@ -181,6 +184,10 @@ type Receipt struct {
 	Account  string      `json:"account"`
 	Grants   []string    `json:"grants,omitempty" doc:"sources that paid, in order"`
 	Final    bool        `json:"final"`
+	Hour     string      `json:"hour,omitempty" doc:"of a job with a rolling deposit that was just submitted: credits that an hour costs"`
+	Whole    string      `json:"whole,omitempty" doc:"likewise: the price of all of its time"`
+	Paid     *time.Time  `json:"paid,omitempty" doc:"of one that runs, with a rolling deposit: up to when that pays, before its grace"`
+	Short    *time.Time  `json:"short,omitempty" doc:"since when that can't be renewed: without money it is stopped at paid"`
 }
 
 // Why explains a job: the answer of the admission function for it, now.

@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -37,6 +38,7 @@ type View struct {
 	PlanDepth  int
 	Weights    Weights
 	Standings  func() *fairshare.Standings // as of Now; looked up once, when first asked for
+	Rolling    int64                       // ns; window of rolling deposits
 	DefWall    int64                       // ns; wall time where neither job nor partition says
 	NeedUID    bool                        // the engine runs programs as Unix users
 	Mixed      bool                        // a job's devices may be of several models
@@ -84,6 +86,8 @@ type Verdict struct {
 	Demand  workload.Demand
 	Use     catalog.Use
 	Cost    catalog.Cost   // of the whole wall time and grace: the full deposit
+	Need    money.Micros   // the deposit: that cost, or of a rolling one its first window's and the grace's
+	Hour    money.Micros   // with a rolling deposit: what an hour costs
 	Deposit []ledger.Part  // what is to be set aside now, by source
 	Before  int64          // micro-credits usable before that deposit
 	Caps    []limits.Bound // on what the user may spend, before that deposit

@@ -242,7 +242,7 @@ func (d *decision) ask() limits.Ask {
 	return a
 }
 
-// price computes the full deposit and takes it out of the account's sources. A
+// price computes the cost and the deposit, and takes it out of the account's sources. A
 // job that takes any of several models is priced by the dearest until its devices
 // are known.
 func (d *decision) price() error {
@@ -263,10 +263,13 @@ func (d *decision) price() error {
 	if err != nil {
 		return fault.New(codes.Invalid, "the price of this request is too large to compute: ask for less")
 	}
+	if err := d.rolling(book); err != nil {
+		return fault.New(codes.Invalid, "the price of this request is too large to compute: ask for less")
+	}
 	if mode == tenancy.BillingEnforce {
 		d.priced(book)
 	}
-	d.deposit(mode, book)
+	d.deposit(mode)
 	return nil
 }
 
@@ -285,8 +288,8 @@ func (d *decision) priced(book catalog.Book) {
 }
 
 // deposit splits what is still to be set aside over the sources.
-func (d *decision) deposit(mode tenancy.Billing, book catalog.Book) {
-	need := d.out.Cost.Total - aside(d.Job)
+func (d *decision) deposit(mode tenancy.Billing) {
+	need := d.out.Need - aside(d.Job)
 	sources := d.Ledger.Sources(d.path, d.Now)
 	have := ledger.Available(sources)
 	d.out.Before = int64(have)

@@ -66,12 +66,13 @@ type kind struct {
 	shape          placement.Shape
 	billing        string
 	factor         int64
+	deposit        string
 }
 
 func kindOf(j *workload.Job) kind {
 	return kind{
 		user: j.User, account: j.Account, in: j.In, partition: j.Spec.Partition, qos: j.Spec.QoS, reservation: j.Spec.Reservation,
-		shape: placement.ShapeOf(j.Demand()), billing: j.Billing, factor: j.Factor,
+		shape: placement.ShapeOf(j.Demand()), billing: j.Billing, factor: j.Factor, deposit: j.Spec.Deposit,
 	}
 }
 
@@ -80,8 +81,8 @@ type keep struct {
 	path   []id.Account
 	before []fault.Reason // what is said before what a job's own is
 	bounds []fault.Reason // and after that
-	cost   money.Micros   // of one that isn't kept by those
-	priced bool           // that is all there is to say: the cost is known, or nothing is charged
+	cost   money.Micros   // the deposit of one that isn't kept by those
+	priced bool           // that is all there is to say: the deposit is known, or nothing is charged
 }
 
 // Kept is what other than resources keeps a waiting job from starting.
@@ -112,7 +113,7 @@ func (v View) keep(j *workload.Job) keep {
 	of := keep{path: j.Path, before: d.out.Reasons[:before], bounds: d.out.Reasons[before:], priced: true}
 	if len(d.out.Reasons) == 0 && d.billing() != tenancy.BillingOff {
 		err := d.price()
-		of.cost, of.priced = d.out.Cost.Total, err == nil && len(d.out.Reasons) == 0
+		of.cost, of.priced = d.out.Need, err == nil && len(d.out.Reasons) == 0
 	}
 	return of
 }

@@ -28,6 +28,7 @@ import (
 	"croft.dev/croft/internal/loop/plan"
 	"croft.dev/croft/internal/loop/queues"
 	"croft.dev/croft/internal/loop/ready"
+	"croft.dev/croft/internal/loop/renew"
 	"croft.dev/croft/internal/loop/reserve"
 	"croft.dev/croft/internal/loop/run"
 	"croft.dev/croft/internal/loop/save"
@@ -71,6 +72,7 @@ type loops struct {
 	groups    groups.Loop
 	period    period.Loop
 	allowance allowance.Loop
+	renew     renew.Loop
 	reserve   reserve.Loop
 	usage     usageloop.Loop
 	queues    *queues.Loop // nil: there is no batch scheduler
@@ -98,6 +100,7 @@ func (s *server) newLoops() *loops {
 	l.reserve = reserve.Loop{Port: s.port, Retry: bookingRetry, Want: l.images.Want, Log: s.Log}
 	l.saver = save.New(save.Config{Port: s.port, Engine: s.link, Instance: s.head.Instance, Parallel: parallelSaves, Retry: saveRetry, Sweep: saveSweep, Log: s.Log})
 	l.allowance = allowance.Loop{Port: s.port, Log: s.Log}
+	l.renew = renew.Loop{Port: s.port, Tell: s.presence.Tell, Log: s.Log}
 	l.period = period.Loop{Port: s.port, Every: periodsPeriod, Log: s.Log}
 	l.usage = usageloop.Loop{Port: s.port, Engine: s.link, Book: usage.NewBook(), Instance: s.head.Instance, Period: usagePeriod, Log: s.Log}
 	asks := idle.Prober{Dial: s.link.Dial, Instance: s.head.Instance, Base: s.basePath}
@@ -153,7 +156,7 @@ func (l *loops) run(ctx context.Context) {
 		wg.Go(func() { l.queues.Run(ctx) })
 	}
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -29,7 +29,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 	cmd := command.SitePut{Site: world.Site{
 		Instance: instance, MountRoots: mountRoots(c), Network: networkOf(c), Userns: workload.Userns(c.Defaults.Userns), PlanDepth: c.Plan.Depth, MaxGrace: int64(c.MaxGrace),
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages), UserWorkspaces: int64(c.Defaults.UserWorkspaces),
-		Zone:    zoneOf(c.TimeZone),
+		Zone: zoneOf(c.TimeZone), Rolling: int64(c.Money.RollingWindow),
 		NeedUID: c.Engine.Kind != config.EngineSim, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority), Apps: appsOf(c),
 	}}

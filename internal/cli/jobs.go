@@ -58,7 +58,7 @@ func (a *app) printQuote(q *v1.Quote) error {
 		if !q.Admitted {
 			return
 		}
-		fmt.Fprintln(w, a.quoteLine(q.Billing, q.Price.Total, q.Price.Lines, &q.Window))
+		fmt.Fprintln(w, a.quoteLine(q.Billing, q.Price.Total+rolling(q.Deposit, q.Hour), q.Price.Lines, &q.Window))
 		switch {
 		case q.Billing == "off":
 		case q.Balance == "":
@@ -80,6 +80,15 @@ func (a *app) printQuote(q *v1.Quote) error {
 		a.printRefusal(&v1.Problem{Code: string(codes.Refused), Detail: "it would be refused", Reasons: q.Reasons, Remedy: q.Remedy})
 	}
 	return exitStatus(codes.ExitRefused)
+}
+
+// rolling follows a price of which a first part is set aside: " at most, 1.144 an hour,
+// deposit 1.153532 at first".
+func rolling(first, hour string) string {
+	if first == "" || hour == "" {
+		return ""
+	}
+	return " at most, " + hour + " an hour, deposit " + first + " at first"
 }
 
 // quoteLine is "quote 2.288 (gpu 2.000  cpu 0.160  mem 0.128), starts now".
@@ -174,14 +183,17 @@ func (a *app) jobQuote(job *v1.Job) string {
 	if r == nil {
 		r = &v1.Receipt{Billing: "off"}
 	}
-	w := job.Window
+	w, price := job.Window, otherwise(r.Left, r.Deposit)
+	if r.Hour != "" {
+		price = r.Whole + rolling(price, r.Hour)
+	}
 	if job.State == "held" {
-		return a.quoteLine(r.Billing, otherwise(r.Left, r.Deposit), r.Lines, nil) + ", " + a.heldInfo(job)
+		return a.quoteLine(r.Billing, price, r.Lines, nil) + ", " + a.heldInfo(job)
 	}
 	if w == nil && job.State != "queued" {
 		w = &v1.Window{Kind: "now"}
 	}
-	return a.quoteLine(r.Billing, otherwise(r.Left, r.Deposit), r.Lines, w)
+	return a.quoteLine(r.Billing, price, r.Lines, w)
 }
 
 // submit submits a job once, even when the server goes away in the middle.

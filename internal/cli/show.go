@@ -228,7 +228,7 @@ func (a *app) writeReceipt(w io.Writer, r *v1.Receipt) {
 	if r == nil || r.Billing == "off" {
 		return
 	}
-	fmt.Fprintf(w, "\n%s, account %s", receiptLine(r), clean(r.Account))
+	fmt.Fprintf(w, "\n%s%s, account %s", receiptLine(r), a.paidUntil(r), clean(r.Account))
 	if len(r.Grants) > 0 {
 		fmt.Fprintf(w, " (%s)", clean(strings.Join(r.Grants, ", ")))
 	}
@@ -241,6 +241,17 @@ func (a *app) writeReceipt(w io.Writer, r *v1.Receipt) {
 		t.row(l.Resource, l.Model, l.Amount, l.Rate, l.Credits)
 	}
 	t.write(w, a.width(), a.paintState)
+}
+
+// paidUntil says how long a rolling deposit lasts.
+func (a *app) paidUntil(r *v1.Receipt) string {
+	switch {
+	case r.Paid == nil:
+		return ""
+	case r.Short != nil:
+		return ", ends " + a.clock(*r.Paid) + " unless money comes"
+	}
+	return ", paid until " + a.clock(*r.Paid) + " and renewed before that"
 }
 
 // receiptLine is "deposit 2.288, charged 1.373, returned 0.915".

@@ -56,11 +56,13 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.After, "after", "", "start after other `JOBS`: afterok:12:13_7,afterany:14+30m, singleton")
 	fs.Int64Var(&f.Priority, "priority", 0, "priority among the account's own jobs, at most 0")
 	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
+	fs.StringVar(&f.Deposit, "deposit", "", "set aside full, for all of its time, or rolling, for a window")
 	fs.StringVar(&f.Array, "array", "", "one element for each `INDEX`: 0-99:2,105%10; %10 is 10 at once")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "partition", a.partitionNames)
 	a.completeFlag(cmd, "qos", a.qosNames)
 	a.completeFlag(cmd, "requeue", fixed("node", "preempt", "timeout", "never"))
+	a.completeFlag(cmd, "deposit", fixed("full", "rolling"))
 	a.completeFlag(cmd, "pull", fixed("missing", "always", "never"))
 	a.completeFlag(cmd, "model", a.modelNames)
 	a.completeFlag(cmd, "reservation", a.reservationNames)
@@ -249,6 +251,7 @@ func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
 		"array":        func() { spec.Array = f.Array },
 		"priority":     func() { spec.Priority = f.Priority },
 		"pull":         func() { spec.Pull = f.Pull },
+		"deposit":      func() { spec.Deposit = f.Deposit },
 	}
 }
 

@@ -108,6 +108,10 @@ var may = map[string]struct {
 		func(s *sim) world.Command { s.runStep(); return command.JobIdleStop{Job: 1, N: 1} },
 		[]string{"system"}, codes.Denied, nil,
 	},
+	"job.top_up": {
+		func(s *sim) world.Command { s.runStep(); return command.JobTopUp{Job: 1, N: 1} },
+		[]string{"system"}, codes.Denied, nil,
+	},
 	"job.prioritize": {
 		func(*sim) world.Command { return command.JobPrioritize{Job: 1, Points: num(5)} },
 		[]string{"operator", "root", "system"}, codes.Denied,

@@ -48,6 +48,8 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 	switch {
 	case outcome == codes.Preempted:
 		message = "by " + taker(j.Attempt.Preempt)
+	case outcome == codes.OutOfCredit:
+		message = j.Message
 	case outcome == codes.Cancelled && message == "":
 		message = j.Attempt.Idle.Why
 	}
@@ -112,8 +114,8 @@ func endMessage(o codes.Outcome, message string) string {
 }
 
 // JobDue moves a job along its clock: a waiting one into the queue, or to its end when
-// it can't start any more; a running one by the user's signal, SIGTERM at the limit,
-// SIGKILL after the grace.
+// it can't start any more; a running one by the user's signal, SIGTERM at the limit or when
+// a rolling deposit is used up, SIGKILL after the grace.
 type JobDue struct{ Job id.Job }
 
 // Kind is job.due.
@@ -140,9 +142,19 @@ func (c JobDue) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 		j.State, a.StopAt, a.Cause = workload.Stopping, at.Now, j.OutOfTime()
 		j.Message = "its time is up"
 		return put(w, j, "time is up: SIGTERM"), nil
+	case a.Rolls() && at.Now >= a.Paid:
+		return usedUp(w, at, j)
 	}
 	a.Signaled = true
-	return put(w, j, "SIG"+j.Spec.Signal.Name+" before the time is up"), nil
+	return put(w, j, "SIG"+j.Spec.Signal.Name+" before "+endOf(j)), nil
+}
+
+// endOf says what a job ends by as things stand.
+func endOf(j *workload.Job) string {
+	if j.End() < j.Attempt.Until {
+		return "its deposit is used up"
+	}
+	return "the time is up"
 }
 
 // dueWaiting ends a waiting job that can't start any more, or puts it in line.

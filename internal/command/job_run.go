@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -72,6 +73,9 @@ func (c JobStart) Decide(w *world.World, at world.Context) (world.Outcome, error
 	j.Attempt.Devices = v.Spot.UUIDs()
 	j.Attempt.Others = v.Spot.Rest()
 	j.Attempt.Rate = fairshare.RateOf(w.Catalog.Book(j.Spec.Partition, at.Now), metering.UseOf(j, j.Attempt), at.Now)
+	if j.Spec.Rolling() && j.Billing != string(tenancy.BillingOff) {
+		j.Attempt.Paid = at.Now + j.Spec.Ahead(view.Rolling)
+	}
 	j.State, j.Promise, j.Claim, j.Message = workload.Starting, 0, 0, ""
 	changes := append(reserve(w, at, j), started(at, p, array, j)...)
 	changes = append(changes, wrap(metering.SetAside(p, j, v.Deposit))...)
@@ -216,6 +220,10 @@ func (c JobObserved) Decide(w *world.World, at world.Context) (world.Outcome, er
 			j.State = workload.Running
 		}
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now
+		var err error
+		if j.Attempt.Paid, err = w.View(at.Now).Covered(j); err != nil {
+			return world.Outcome{}, err
+		}
 		return moved(w, at, w.Ledger.NewPosting(at.Seq, at.Now), j, settle(w, at, told(w, j)), metering.Boundary{At: j.Attempt.Started}, "")
 	case c.Running && j.Attempt.Lost != 0:
 		j.Attempt.Lost, j.Attempt.Seen = 0, at.Now

@@ -160,6 +160,7 @@ func (h *history) step(t *rapid.T) {
 	case 9:
 		h.do(t, system, command.Meter{Jobs: h.ids})
 		h.do(t, system, command.TilesDue{})
+		h.topUp(t)
 	case 10:
 		h.environment(t)
 	case 13:
@@ -422,6 +423,9 @@ func (h *history) randomSpec(t *rapid.T) workload.Spec {
 	if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
 		s.Reservation = rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "reservation")
 	}
+	if rapid.Bool().Draw(t, "rolling") {
+		s.Deposit = workload.DepositRolling
+	}
 	if rapid.Bool().Draw(t, "requeue") {
 		s.Requeue = []string{"node", "timeout"}
 	}
@@ -490,6 +494,7 @@ func (h *history) check(t *rapid.T) {
 		t.Fatalf("deposits of no open job: %v", deposits)
 	}
 	h.limits(t)
+	h.rolling(t)
 	h.checked = len(h.transfers)
 	h.memory(t)
 	h.devices(t)
@@ -682,6 +687,33 @@ func (h *history) metered(t *rapid.T, j *workload.Job) {
 			if paid != to-from {
 				t.Fatalf("job %d.%d: %s was used for %d ns, charged for %d: %+v tiles %+v", j.ID, a.N, d, paid, to-from, a, h.tiles[d])
 			}
+		}
+	}
+}
+
+// topUp renews every deposit that is due.
+func (h *history) topUp(t *rapid.T) {
+	for k, j := range h.w.Workload.Active.All() {
+		h.do(t, system, command.JobTopUp{Job: k, N: j.Attempt.N})
+	}
+}
+
+// rolling checks that what was set aside for each running job with a rolling deposit pays
+// for it up to when it is said to, and the grace after that, made again from prices and
+// time.
+func (h *history) rolling(t *rapid.T) {
+	for _, j := range h.w.Workload.Active.All() {
+		a := j.Attempt
+		if a.Paid == 0 || a.Started == 0 {
+			continue
+		}
+		if !j.Spec.Rolling() || a.Paid > a.Until {
+			t.Fatalf("job %d, paid up to %d of %d: %+v", j.ID, a.Paid, a.Until, j)
+		}
+		cost, err := h.w.Catalog.Book(j.Spec.Partition, a.Book).Cost(metering.UseOf(j, a), j.Factor, a.Started, a.Paid+j.Spec.Grace)
+		// what was stopped at its start may have no grace that is paid for
+		if has := a.Posted + metering.Left(j); err != nil || cost.Total > has && a.Paid > a.Started {
+			t.Fatalf("job %d costs %s up to when it is paid, %s were set aside (%v)", j.ID, cost.Total, has, err)
 		}
 	}
 }

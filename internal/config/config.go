@@ -82,8 +82,17 @@ type Config struct {
 	// Which jobs are stopped for being idle. The first policy that is for a job counts; one that
 	// none is for is left alone. A list here replaces the default one.
 	Idle []IdlePolicy `yaml:"idle"`
+	// How money is dealt with.
+	Money Money `yaml:"money"`
 	// The server's own log, on standard error.
 	Log Log `yaml:"log"`
+}
+
+// Money says how money is dealt with.
+type Money struct {
+	// For how long a job with a rolling deposit pays ahead, besides its grace. Its user is
+	// warned a quarter of it before the money ends.
+	RollingWindow Duration `yaml:"rolling_window"`
 }
 
 // Listen says where clients connect.
@@ -485,6 +494,7 @@ func Default() Config {
 		Login:      Login{Passwords: true, Session: 7 * day, Idle: day},
 		MaxGrace:   10 * minute,
 		Idle:       []IdlePolicy{defaultIdle()},
+		Money:      Money{RollingWindow: hour},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

@@ -57,6 +57,9 @@ func (c *Config) check() fault.Fields {
 	c.Priority.check(&f)
 	between(&f, "plan.depth", c.Plan.Depth, 1, 10_000)
 	atMost(&f, "max_grace", c.MaxGrace, day)
+	if w := c.Money.RollingWindow; w < 10*second || w > 30*day {
+		f.Add("money.rolling_window", "%s must be between 10s and 720h", w.format())
+	}
 	oneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(&f, "log.format", c.Log.Format, "text", "json")
 	return f

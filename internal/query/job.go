@@ -53,6 +53,9 @@ func (r *Reader) Accepted(p access.Principal, got admission.Accepted) (v1.Job, e
 		return out, err
 	}
 	out.Receipt.Lines = lines(got.Verdict.Cost.Lines)
+	if got.Job.Spec.Rolling() && got.Verdict.Need > 0 {
+		out.Receipt.Hour, out.Receipt.Whole = got.Verdict.Hour.String(), got.Verdict.Cost.Total.String()
+	}
 	view := v.decides()
 	req := admission.Request{Subject: view.SubjectOf(got.Job), Spec: got.Job.Spec, Gate: admission.Start, Job: got.Job}
 	win := window(admission.StartWindow(view, req, got.Verdict))
@@ -508,6 +511,9 @@ func (v view) receipt(j *workload.Job, detail bool) (*v1.Receipt, error) {
 	}
 	if !out.Final {
 		out.Left = left.String()
+	}
+	if a := j.Attempt; a.Rolls() && workload.RulesOf(j.State).Running {
+		out.Paid, out.Short = moment(a.Paid), moment(a.Short)
 	}
 	if j.Attempt.N == 0 || out.Final && !detail {
 		return out, nil

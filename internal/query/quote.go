@@ -51,7 +51,10 @@ func (r *Reader) Quote(ctx context.Context, p access.Principal, spec workload.Sp
 	}
 	if subject.Account.Billing != tenancy.BillingOff {
 		before := money.Micros(verdict.Before)
-		out.Balance, out.After = before.String(), max(before-verdict.Cost.Total, 0).String()
+		out.Balance, out.After = before.String(), max(before-verdict.Need, 0).String()
+		if spec.Rolling() && verdict.Need > 0 {
+			out.Deposit, out.Hour = verdict.Need.String(), verdict.Hour.String()
+		}
 	}
 	for _, b := range verdict.Caps {
 		out.Caps = append(out.Caps, v.limitWire(b))

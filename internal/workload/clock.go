@@ -10,7 +10,7 @@ import (
 // Due is when the next step of a job's clock is due, in ns; 0: none. The steps are,
 // of a waiting job, to join the queue, or to end because that can't be any more or
 // its deadline can't be kept; of a running one, the user's signal ahead of the limit,
-// SIGTERM at it, SIGKILL after the grace.
+// SIGTERM at it or when a rolling deposit is used up, SIGKILL after the grace.
 func (j *Job) Due() int64 {
 	a := j.Attempt
 	switch {
@@ -21,21 +21,26 @@ func (j *Job) Due() int64 {
 	case j.State != Running:
 		return 0
 	case j.Spec.Signal.Name != "" && !a.Signaled && j.Spec.Signal.Before < j.Spec.Time:
-		return a.Until - j.Spec.Signal.Before
+		return min(j.End()-j.Spec.Signal.Before, a.paidEnd())
 	}
-	return a.Until
+	return a.paidEnd()
 }
 
 // KillAt is when SIGKILL is due for an attempt that is being stopped, in ns. However long
-// a grace somebody gave it, that is no later than at the end of its time.
+// a grace somebody gave it, that is no later than at the end of its time, nor than a rolling
+// deposit pays for.
 func (j *Job) KillAt() int64 {
-	switch a := j.Attempt; {
+	a := j.Attempt
+	last := max(a.paidEnd(), a.StopAt) + j.Spec.Grace
+	switch {
 	case a.Grace != 0:
-		return min(a.StopAt+a.Grace, max(a.Until, a.StopAt)+j.Spec.Grace)
+		return min(a.StopAt+a.Grace, last)
+	case a.Preempt.By != 0 && a.Rolls():
+		return min(a.StopAt+a.Preempt.Grace, last)
 	case a.Preempt.By != 0:
 		return a.StopAt + a.Preempt.Grace
 	}
-	return j.Attempt.StopAt + j.Spec.Grace
+	return a.StopAt + j.Spec.Grace
 }
 
 // StopSignal is what the program is told to end with, without SIG.

@@ -188,6 +188,8 @@ type Attempt struct {
 	Started  int64                // ns: primary's start, as the engine saw it; 0: not yet
 	Ready    int64                `json:",omitempty"` // ns: when all apps were first seen to answer; 0: not yet
 	Until    int64                // ns: Started + wall; before the start, Assigned + wall
+	Paid     int64                `json:",omitempty"` // ns: up to then a rolling deposit pays, and the grace after it; 0: it isn't one
+	Short    int64                `json:",omitempty"` // ns: since when that can't be renewed as a whole; 0: it can
 	Reserved int64                // s: counted against limits per period until it ends
 	Ended    int64                // ns: primary's end, or when the end was learned
 	Signaled bool                 // the user's signal was sent

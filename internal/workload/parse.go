@@ -84,6 +84,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s.Signal = p.signal(in.Signal)
 	s.Requeue, s.Requeues = p.requeue(in.Requeue), p.requeues(in.MaxRequeues)
 	p.times(&s, in, def.Now)
+	p.deposit(&s, in.Deposit)
 	if s.Kind == KindWorkspace {
 		p.workspace(&s, in)
 	}
@@ -236,6 +237,17 @@ func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 	}
 	if s.GPUMem > 0 && s.GPU == 0 {
 		p.bad.Add("gpu", "is 0 but memory of a device is asked for: ask for 1 or a part of one, or leave gpu_mem out")
+	}
+}
+
+// deposit reads what is set aside for the job; the default isn't written down.
+func (p *parser) deposit(s *Spec, in string) {
+	switch in {
+	case "", DepositFull:
+	case DepositRolling:
+		s.Deposit = in
+	default:
+		p.bad.Add("deposit", "%q must be full, for all of its time, or rolling, for a window at a time", clip(in))
 	}
 }
 
@@ -495,5 +507,6 @@ func (s Spec) Wire() v1.JobSpec {
 		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
 	}
 	w.Mounts, w.Apps, w.Data = wireMounts(s.Mounts), wireApps(s.Apps), s.Data
+	w.Deposit = s.Deposit
 	return w
 }

@@ -59,6 +59,7 @@ type Spec struct {
 	Deadline    int64             `json:"deadline,omitempty"` // ns; to end by
 	After       Dependencies      `json:"after,omitzero"`
 	Array       ArraySpec         `json:"array,omitzero"`
+	Deposit     string            `json:"deposit,omitempty"` // "": DepositFull
 }
 
 // What a job says of the folders of its account.

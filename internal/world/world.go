@@ -9,6 +9,8 @@
 package world
 
 import (
+	"cmp"
+
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/allowance"
@@ -83,6 +85,8 @@ type Site struct {
 	UserImages int64       // bytes that a user's saved images may add
 	NeedUID    bool        // programs run as Unix users: one without a uid can't submit
 	Mixed      bool        // a job's devices may be of several models
+
+	Rolling int64 `json:",omitempty"` // ns; window of rolling deposits; 0: admission.DefRolling
 
 	HostPrograms   bool  // programs may run on the machine itself
 	UserWorkspaces int64 `json:",omitempty"` // that a user may have, stopped ones too; 0: any number
@@ -318,7 +322,7 @@ func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Assets: &w.Assets, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, Userns: w.Site.Userns, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
-		DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms, UserWorkspaces: w.Site.UserWorkspaces,
+		Rolling: cmp.Or(w.Site.Rolling, admission.DefRolling), DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms, UserWorkspaces: w.Site.UserWorkspaces,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {
 				standings = w.Shares.Standings(&w.Tenancy, w.Site.Weights.HalfLife, now)

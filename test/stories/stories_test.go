@@ -97,7 +97,7 @@ func open(t *testing.T) *site.Site {
 	t.Helper()
 	s, err := site.Open(t.Context(), site.Config{
 		Name: "stories", Users: []string{"ada", "ben", "cyn", "eve"}, Images: []string{"tiny.tar", "train.tar", "jupyter.tar"},
-		Extra: "qos: [{name: normal, grace: 2s}]\ndefaults: {cpu: 0.1, mem: 64M, time: 10m, user_images: 80M, user_workspaces: 3}\n" +
+		Extra: "qos: [{name: normal, grace: 2s}]\ndefaults: {cpu: 0.1, mem: 64M, time: 10m, user_images: 80M, user_workspaces: 3}\nmoney: {rolling_window: 10s}\n" +
 			"templates: [{name: jupyter, image: \"jupyter:1\", cpu: 0.5, mem: 1G}, {name: shell, image: \"train:1\", cpu: 0.1, mem: 64M}, {name: code, hidden: true},\n" +
 			"  {name: board, about: a board, image: \"tiny:1\", command: [sh, -c, \"mkdir -p /tmp/b$CROFT_BASE_URL; echo the-board >/tmp/b/index.html; exec httpd -f -p 127.0.0.1:9000 -h /tmp/b\"], apps: [{name: web, port: 9000, path: /index.html}], cpu: 0.1, mem: 64M}]\n" +
 			"idle: [{accounts: [dozing], after: 20s, notice: 10s, cpu: 0.05}, {accounts: [cells], after: 20s, notice: 10s, cpu: 1}, {accounts: [musing], mode: dry-run, after: 20s, notice: 10s, cpu: 0.05}]\n",

@@ -107,6 +107,7 @@ func (r *Runner) steerRank(ctx context.Context, w *world.World, j *workload.Job,
 		return
 	}
 	stopping := j.State == workload.Stopping
+	t.signaled = t.signaled && j.Attempt.Signaled // it goes on: it may be told once more
 	switch {
 	case (ending || j.Attempt.Kill || stopping && j.Attempt.Started == 0) && !t.kill:
 		r.begin(ctx, string(k.id), t, func(ctx context.Context) error { return r.stopRank(ctx, k) })

@@ -64,6 +64,7 @@ func (r *Runner) steer(ctx context.Context, w *world.World, a engine.AttemptID, 
 	if t.busy || time.Now().Before(t.retry) {
 		return
 	}
+	t.signaled = t.signaled && j.Attempt.Signaled // it goes on: it may be told once more
 	switch {
 	case exists && s.Phase == engine.PhaseExited:
 		// observed already, or about to be again
