@@ -8,6 +8,7 @@ type Me struct {
 	Role     string       `json:"role" doc:"user, operator, admin or auditor"`
 	Accounts []Membership `json:"accounts"`
 	Password bool         `json:"password,omitempty" doc:"you have a password"`
+	Token    *Token       `json:"token,omitempty" doc:"the personal token that this was asked by, with its caps"`
 }
 
 // Membership is a role in an account.
@@ -171,6 +172,10 @@ type TokenRequest struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	Scopes  []string   `json:"scopes,omitempty" doc:"narrows it to read, submit, manage, admin; none is all that you may"`
 	Account string     `json:"account,omitempty" doc:"narrows it to this account and those below"`
+
+	Spend    string   `json:"spend,omitempty" doc:"credits that all jobs submitted by it may spend together, what is set aside included; none is any amount"`
+	SpendPer string   `json:"spend_per,omitempty" enum:"day,week,month,total" doc:"of what is spent, in UTC; by default in total"`
+	Devices  Quantity `json:"devices,omitempty" doc:"devices that they may hold at once, 0 for none; none is any number"`
 }
 
 // Token is a personal token. Secret is shown once, when it is made.
@@ -183,6 +188,31 @@ type Token struct {
 	Scopes  []string   `json:"scopes,omitempty"`
 	Account string     `json:"account,omitempty"`
 	Secret  string     `json:"secret,omitempty"`
+
+	Spend   *TokenSpend   `json:"spend,omitempty" doc:"its cap on what its jobs spend together, and how that stands"`
+	Devices *TokenDevices `json:"devices,omitempty" doc:"its cap on the devices that its jobs hold at once"`
+}
+
+// TokenSpend is a token's cap on credits.
+type TokenSpend struct {
+	Max   string     `json:"max"`
+	Per   string     `json:"per" doc:"day, week, month or total"`
+	Spent string     `json:"spent" doc:"in the period, less what was refunded in it"`
+	Aside string     `json:"aside" doc:"set aside for jobs that haven't ended"`
+	Left  string     `json:"left"`
+	Until *time.Time `json:"until,omitempty" doc:"when the next period begins"`
+}
+
+// TokenDevices is a token's cap on devices.
+type TokenDevices struct {
+	Max   Quantity `json:"max"`
+	InUse Quantity `json:"in_use"`
+}
+
+// ByToken is the token by which a job was submitted. Its name may come again; its number doesn't.
+type ByToken struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // LoginRequest opens a session.
@@ -384,6 +414,8 @@ type Transfer struct {
 	Amount string    `json:"amount"`
 	Kind   string    `json:"kind"`
 	Job    string    `json:"job,omitempty"`
+	User   string    `json:"user,omitempty" doc:"for whose job, or who gave it"`
+	Token  *ByToken  `json:"token,omitempty" doc:"by which that job was submitted"`
 	Seq    int64     `json:"seq"`
 }
 

@@ -93,7 +93,7 @@ func (c *Client) RemoveMember(ctx context.Context, account, user string) error {
 
 // Statement says where the money of an account and of those below it went. The period is
 // a month ("2026-11"), a day or from one to another ("2026-11-01..2026-11-15"); "" is the
-// current month. With by (member, job, step, device or day) it has lines that go so deep.
+// current month. With by (member, token, job, step, device or day) it has lines that go so deep.
 func (c *Client) Statement(ctx context.Context, account, period, by string) (*Statement, error) {
 	return get[Statement](ctx, c, "account", account, "/v1/statements/accounts/%s", values("period", period, "by", by))
 }

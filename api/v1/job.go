@@ -127,6 +127,7 @@ type Job struct {
 	ID        string     `json:"id" doc:"a number; R-n for a refused request"`
 	Name      string     `json:"name"`
 	User      string     `json:"user"`
+	Token     *ByToken   `json:"token,omitempty" doc:"the personal token by which it was submitted"`
 	Account   string     `json:"account"`
 	State     string     `json:"state" doc:"refused, held, queued, starting, running, suspended, stopped, stopping, ended"`
 	Outcome   string     `json:"outcome,omitempty"`

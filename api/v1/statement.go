@@ -12,7 +12,7 @@ type Statement struct {
 	Grants   []StatementGrant   `json:"grants"`
 	Accounts []StatementAccount `json:"accounts" doc:"the first is all of them together"`
 	Users    []StatementUser    `json:"users" doc:"what each member spent in each account; (others) is those whom you may not look at"`
-	By       string             `json:"by,omitempty" doc:"how deep the lines go: member, job, step, device or day"`
+	By       string             `json:"by,omitempty" doc:"how deep the lines go: member, token, job, step, device or day"`
 	Lines    []StatementLine    `json:"lines,omitempty"`
 	Devices  []StatementNode    `json:"devices,omitempty" doc:"for operators: each node's device-hours by payer"`
 
@@ -84,6 +84,7 @@ type StatementLine struct {
 	Source   string     `json:"source,omitempty"`
 	Account  string     `json:"account"`
 	User     string     `json:"user"`
+	Token    *ByToken   `json:"token,omitempty" doc:"by which the jobs were submitted; by token and by job"`
 	Day      string     `json:"day,omitempty" doc:"UTC"`
 	Job      string     `json:"job,omitempty"`
 	Step     string     `json:"step,omitempty" doc:"118.2; a step that has no devices of its own is in the first, 118.1"`

@@ -3,6 +3,8 @@
 // allowed here is denied. Whoever may not see a thing is told it doesn't exist.
 package access
 
+import "strconv"
+
 // Platform is a user's role on the whole installation.
 type Platform string
 
@@ -69,12 +71,13 @@ type Principal struct {
 	Narrow   Narrowing
 }
 
-// Signature is how the log names p: with the token too that narrows it.
+// Signature is how the log names p: with the personal token too that was shown, "ada (ci #7)".
+// Its number tells it from others of that name.
 func (p Principal) Signature() string {
 	if p.Narrow.Name == "" {
 		return p.Name
 	}
-	return p.Name + " (" + p.Narrow.Name + ")"
+	return p.Name + " (" + p.Narrow.Name + " #" + strconv.FormatInt(p.Narrow.Token, 10) + ")"
 }
 
 // Action is what is asked for.
@@ -161,6 +164,8 @@ type Target struct {
 	// Within says that the account concerned is the one that the principal is
 	// narrowed to, or below it. Who isn't narrowed needs no more than his role.
 	Within bool
+	// Token is by which token the job concerned was submitted; 0: by none, or it is no job.
+	Token int64
 	// Share is the principal's in the job concerned, and Public what its owner gives to
 	// whoever comes, of applications alone; as of the moment that the principal is of.
 	Share, Public Share

@@ -104,12 +104,35 @@ func narrowed(scopes []string, account bool, a access.Action, mine, within bool)
 	return len(scopes) == 0
 }
 
+// inItsOwn are what a token with caps does to jobs and in them: to those that were submitted
+// by it, and to no others.
+var inItsOwn = []access.Action{access.JobControl, access.JobEnter, access.JobShare, access.AppUse, access.TermView, access.TermUse}
+
+// capped is what the oracle says a token with caps keeps: of its scopes, read and submit.
+func capped(n access.Narrowing, a access.Action, t access.Target, mine bool) bool {
+	if a == access.NodeSee {
+		return true
+	}
+	if slices.Contains(inItsOwn, a) && t.Token != n.Token {
+		return false
+	}
+	var scopes []string
+	for _, s := range []string{"read", "submit"} {
+		if len(n.Scopes.Names()) == 0 || slices.Contains(n.Scopes.Names(), s) {
+			scopes = append(scopes, s)
+		}
+	}
+	return len(scopes) > 0 && narrowed(scopes, n.Account != 0, a, mine, t.Within)
+}
+
 // narrowings are all that a token can be narrowed to.
 func narrowings() []access.Narrowing {
 	var out []access.Narrowing
 	for scopes := range access.Scope(1 << len(access.ScopeNames())) {
 		for _, account := range []int64{0, 5} {
-			out = append(out, access.Narrowing{Token: 1, Scopes: scopes, Account: account})
+			for _, caps := range []bool{false, true} {
+				out = append(out, access.Narrowing{Token: 1, Scopes: scopes, Account: account, Capped: caps})
+			}
 		}
 	}
 	return out
@@ -126,6 +149,7 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 				for _, target := range []access.Target{
 					{Owner: 0}, {Owner: me}, {Owner: somebody},
 					{Owner: 0, Within: true}, {Owner: me, Within: true}, {Owner: somebody, Within: true},
+					{Owner: me, Within: true, Token: 1}, {Owner: me, Within: true, Token: 2}, {Owner: me, Token: 1}, {Owner: somebody, Within: true, Token: 1},
 				} {
 					target.Role = role
 					for _, n := range narrowings() {
@@ -139,7 +163,7 @@ func TestAuthorizeAgainstOracle(t *testing.T) {
 			}
 		}
 	}
-	if want := 29 * 5 * 5 * 6 * 32 * 9 * 4; asked != want {
+	if want := 29 * 5 * 5 * 10 * 64 * 9 * 4; asked != want {
 		t.Errorf("asked %d questions, want %d: an action is missing", asked, want)
 	}
 }
@@ -148,7 +172,8 @@ func compare(t *testing.T, p access.Principal, me int64, a access.Action, target
 	for _, p.User = range []int64{0, me} {
 		for _, p.Blocked = range []bool{false, true} {
 			want := public(a, target) || p.User != 0 && !p.Blocked && allowed(p, a, target) &&
-				narrowed(p.Narrow.Scopes.Names(), p.Narrow.Account != 0, a, target.Owner == p.User, target.Within)
+				(p.Narrow.Capped && capped(p.Narrow, a, target, target.Owner == p.User) ||
+					!p.Narrow.Capped && narrowed(p.Narrow.Scopes.Names(), p.Narrow.Account != 0, a, target.Owner == p.User, target.Within))
 			if got := access.Authorize(p, a, target); got != want {
 				t.Errorf("Authorize(%+v, %s, %+v) = %v, the table says %v", p, a, target, got, want)
 			}
@@ -161,6 +186,26 @@ func compare(t *testing.T, p access.Principal, me int64, a access.Action, target
 		}
 	}
 	return asked
+}
+
+// A token without a number is none whose jobs there could be.
+func TestCappedWithoutANumber(t *testing.T) {
+	for _, a := range inItsOwn {
+		if access.Authorize(access.Principal{User: 7, Narrow: access.Narrowing{Capped: true}}, a, access.Target{Owner: 7, Within: true}) {
+			t.Errorf("it may %s", a)
+		}
+	}
+}
+
+func TestSignature(t *testing.T) {
+	p := access.Principal{Name: "ada"}
+	if got := p.Signature(); got != "ada" {
+		t.Errorf("without a token: %s", got)
+	}
+	p.Narrow = access.Narrowing{Token: 7, Name: "ci"}
+	if got := p.Signature(); got != "ada (ci #7)" {
+		t.Errorf("by a token: %s", got)
+	}
 }
 
 // A narrowed token never may what its user mayn't, and never more than a wider one.

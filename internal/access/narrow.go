@@ -8,8 +8,13 @@ type Narrowing struct {
 	Token   int64  // row id of the token or session that was shown; 0: none, the socket's peer
 	Scopes  Scope  // 0: all of them
 	Account int64  // row id; only this account and those below it. 0: every one
-	Name    string // the token's, when it takes something away: the log keeps both names
+	Capped  bool   // what its jobs come to is bounded: it acts in no others
+	Name    string // the personal token's, whatever it takes away: the log keeps both names
 }
+
+// OfCapped are the scopes that a token has at most whose jobs are bounded: with others
+// its bounds, or what they are counted in, could be changed.
+const OfCapped = ScopeRead | ScopeSubmit
 
 // Scope is a set of kinds of actions.
 type Scope int8
@@ -53,7 +58,7 @@ func (s Scope) String() string { return strings.Join(s.Names(), ",") }
 
 // allows reports whether a narrowed principal may still do a to t.
 func (n Narrowing) allows(a Action, t Target, mine bool) bool {
-	if n.Scopes == 0 && n.Account == 0 {
+	if n.Scopes == 0 && n.Account == 0 && !n.Capped {
 		return true
 	}
 	if a == NodeSee {
@@ -63,7 +68,28 @@ func (n Narrowing) allows(a Action, t Target, mine bool) bool {
 	if a == TokenRun || n.Account != 0 && !t.Within {
 		return false
 	}
-	return n.Scopes == 0 || n.Scopes&scopesFor(a, mine) != 0
+	scopes := n.Scopes
+	if n.Capped {
+		if acts(a) && (n.Token == 0 || t.Token != n.Token) {
+			return false
+		}
+		if scopes == 0 {
+			scopes = OfCapped
+		}
+		scopes &= OfCapped
+		return scopes&scopesFor(a, mine) != 0
+	}
+	return scopes == 0 || scopes&scopesFor(a, mine) != 0
+}
+
+// acts reports whether an action is done to a job or in it, with what that has. In a job
+// that counts for nothing of a token's, it would be a way around the token's bounds.
+func acts(a Action) bool {
+	switch a {
+	case JobControl, JobEnter, JobShare, AppUse, TermView, TermUse:
+		return true
+	}
+	return false
 }
 
 // scopesFor are the scopes of which an action needs one. Whoever may change a thing

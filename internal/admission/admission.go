@@ -77,6 +77,7 @@ type Subject struct {
 	Partition catalog.Partition
 	QoS       catalog.QoS
 	In        placement.Reservation // zero: none
+	Token     tenancy.ByToken       // that the request came by, or its job
 }
 
 // Verdict is the decision.

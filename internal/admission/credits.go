@@ -33,6 +33,11 @@ func (v View) Charged(b limits.Bound) limits.Bound {
 		return b
 	}
 	b.From, b.To = l.Span(v.Now)
+	if t := b.Token.ID; t != 0 {
+		b.Spent = max(int64(v.Ledger.SpentByToken(t, b.From)), 0)
+		b.Used += b.Spent
+		return b
+	}
 	if l.Scope.User == limits.Each {
 		b.Used = 0
 		for _, of := range v.Capped(l) {
@@ -64,9 +69,12 @@ func (v View) Capped(l limits.Limit) iter.Seq2[id.User, limits.Bound] {
 
 // overCap words a cap that a deposit would pass.
 func overCap(v limits.Violation, scope, account string) string {
-	aside := money.Micros(v.Used - v.Spent)
-	return fmt.Sprintf("the deposit is %s, %s has %s left of %s credits%s: %s spent, %s set aside; whoever manages %s can set another cap",
-		money.Micros(v.Asked), scope, money.Micros(v.Left()), money.Micros(v.Max), during(v.Bound), money.Micros(v.Spent), aside, account)
+	aside, do := money.Micros(v.Used-v.Spent), "whoever manages "+account+" can set another cap"
+	if v.Token.ID != 0 {
+		do = "only another token can have another cap: croft user token create"
+	}
+	return fmt.Sprintf("the deposit is %s, %s has %s left of %s credits%s: %s spent, %s set aside; %s",
+		money.Micros(v.Asked), scope, money.Micros(v.Left()), money.Micros(v.Max), during(v.Bound), money.Micros(v.Spent), aside, do)
 }
 
 // usable is what may be set aside for a request, with what is already.

@@ -67,12 +67,13 @@ type kind struct {
 	billing        string
 	factor         int64
 	deposit        string
+	token          tenancy.ByToken
 }
 
 func kindOf(j *workload.Job) kind {
 	return kind{
 		user: j.User, account: j.Account, in: j.In, partition: j.Spec.Partition, qos: j.Spec.QoS, reservation: j.Spec.Reservation,
-		shape: placement.ShapeOf(j.Demand()), billing: j.Billing, factor: j.Factor, deposit: j.Spec.Deposit,
+		shape: placement.ShapeOf(j.Demand()), billing: j.Billing, factor: j.Factor, deposit: j.Spec.Deposit, token: j.Token,
 	}
 }
 

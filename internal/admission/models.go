@@ -57,7 +57,7 @@ func (d *decision) ruledOut(model string) bool {
 }
 
 func (d *decision) who() limits.Who {
-	return limits.Who{Path: d.path, User: d.Subject.User.ID, Partition: d.Subject.Partition.Name, QoS: d.Subject.QoS.Name}
+	return limits.Who{Path: d.path, User: d.Subject.User.ID, Partition: d.Subject.Partition.Name, QoS: d.Subject.QoS.Name, Token: d.Subject.Token}
 }
 
 // offered lists the models that would do and that the partition has.

@@ -65,7 +65,7 @@ func unit(r limits.Resource) string {
 func (d *decision) violation(v limits.Violation) fault.Reason {
 	r := v.Limit.Resource
 	out := fault.Reason{
-		Code: limitCode(r), Field: fieldOf(r), Observed: limits.Format(r, v.Asked), Bound: limits.Format(r, v.Max), Scope: d.scope(v.Limit.Scope), Never: v.Never,
+		Code: limitCode(r), Field: fieldOf(r), Observed: limits.Format(r, v.Asked), Bound: limits.Format(r, v.Max), Scope: d.BoundName(v.Bound), Never: v.Never,
 	}
 	switch {
 	case r == limits.Running || r == limits.Submitted:
@@ -152,8 +152,14 @@ func (v View) scope(s limits.Scope) string {
 	return name
 }
 
-// ScopeName names whose bound a limit is, in words.
-func (v View) ScopeName(s limits.Scope) string { return v.scope(s) }
+// BoundName names whose bound a limit or a token's cap is, in words.
+func (v View) BoundName(b limits.Bound) string {
+	if b.Token.ID == 0 {
+		return v.scope(b.Limit.Scope)
+	}
+	u, _ := v.Tenancy.Users.Get(b.Limit.Scope.User)
+	return "token " + b.Token.Name + " of " + u.Name
+}
 
 // misfit words what keeps a job off the nodes.
 func (d *decision) misfit(m placement.Misfit) fault.Reason {

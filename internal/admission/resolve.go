@@ -24,6 +24,7 @@ import (
 func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload.Spec, error) {
 	var s Subject
 	var ok bool
+	s.Token = v.byToken(p)
 	if s.User, ok = v.Tenancy.Users.Get(id.User(p.User)); !ok {
 		return s, spec, fault.New(codes.Denied, "you aren't a Croft user: ask an admin to run croft user add %s", or(p.Name, "NAME"))
 	}
@@ -58,6 +59,9 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 		spec.Grace = s.QoS.MaxGrace
 	}
 	v.identity(&s, &spec, &bad)
+	if spec.Host() && p.Narrow.Capped {
+		bad.Add("kind", "%s", OnMachine)
+	}
 	if err := v.Image(s.User.ID, &spec.Image); err != nil {
 		bad.Add("image", "%s", err.Message)
 	}
@@ -301,6 +305,19 @@ func or(s, other string) string {
 	return s
 }
 
+// OnMachine is what a token with caps is told that asks for a program on the machine itself:
+// that could use the server's socket, where it is its user and no token.
+const OnMachine = "a token with caps runs nothing on the machine itself, only containers: what runs there may all that its user may"
+
+// byToken is the token that a request comes by, if it is a personal one.
+func (v View) byToken(p access.Principal) tenancy.ByToken {
+	t, ok := v.Tenancy.Tokens.Get(id.Token(p.Narrow.Token))
+	if !ok {
+		return tenancy.ByToken{}
+	}
+	return t.By()
+}
+
 // SubjectOf resolves a job that was accepted before.
 func (v View) SubjectOf(j *workload.Job) Subject {
 	var s Subject
@@ -309,6 +326,7 @@ func (v View) SubjectOf(j *workload.Job) Subject {
 	s.Partition, _ = v.Catalog.Partition(j.Spec.Partition)
 	s.QoS, _ = v.Catalog.QoSNamed(j.Spec.QoS)
 	s.In, _ = v.Placement.Reservations.Get(j.In)
+	s.Token = j.Token
 	return s
 }
 

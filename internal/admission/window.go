@@ -9,6 +9,7 @@ import (
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -101,13 +102,13 @@ func (v View) caps(r Request, verdict Verdict, o workload.Order, at workload.Pla
 			continue
 		}
 		out = append(out, placement.Cap{
-			Resource: l.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(l.Scope), Fronts: v.frontsIn(l.Scope, o, at),
+			Resource: l.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(viol.Counts), Fronts: v.frontsIn(viol.Counts, o, at),
 		})
 	}
 	for _, viol := range d.shares(d.ask()) {
 		if sc := (limits.Scope{Account: viol.Share.Account, Partition: viol.Share.Partition}); !viol.Never && viol.Kind != share.OfOthers {
 			out = append(out, placement.Cap{
-				Resource: viol.Share.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(sc), Fronts: v.frontsIn(sc, o, at),
+				Resource: viol.Share.Resource, Max: viol.Max, Asked: viol.Asked, Holds: v.holdsIn(within(sc)), Fronts: v.frontsIn(within(sc), o, at),
 			})
 		}
 	}
@@ -140,24 +141,29 @@ func (v View) perUser(caps []placement.Cap, r Request, o workload.Order, at work
 	return append(caps, c)
 }
 
-// holdsIn lists what the running jobs of a scope have.
-func (v View) holdsIn(sc limits.Scope) []placement.Hold {
+// within counts those of a scope.
+func within(sc limits.Scope) func(limits.Who) bool {
+	return func(w limits.Who) bool { return w.Within(sc) }
+}
+
+// holdsIn lists what the running jobs have that count.
+func (v View) holdsIn(counts func(limits.Who) bool) []placement.Hold {
 	var out []placement.Hold
 	for _, j := range v.Workload.Active.All() {
-		if h, ok := v.Placement.Holds.Get(j.ID); ok && whoOf(j.LaneOf(), j.Path).Within(sc) {
+		if h, ok := v.Placement.Holds.Get(j.ID); ok && counts(whoOf(j.LaneOf(), j.Path)) {
 			out = append(out, h)
 		}
 	}
 	return out
 }
 
-// frontsIn yields the lanes of a scope that have jobs before a place, whatever queue they
+// frontsIn yields the lanes that count and have jobs before a place, whatever queue they
 // are in: limits count what runs in reservations, too.
-func (v View) frontsIn(sc limits.Scope, o workload.Order, at workload.Place) iter.Seq[workload.Front] {
+func (v View) frontsIn(counts func(limits.Who) bool, o workload.Order, at workload.Place) iter.Seq[workload.Front] {
 	return func(yield func(workload.Front) bool) {
 		for queue := range v.queues() {
 			for f := range v.Workload.Fronts(o, queue, at) {
-				if whoOf(f.Of, v.Tenancy.Path(f.Of.Account)).Within(sc) && !yield(f) {
+				if counts(whoOf(f.Of, v.Tenancy.Path(f.Of.Account))) && !yield(f) {
 					return
 				}
 			}
@@ -182,7 +188,7 @@ func (v View) queues() iter.Seq[string] {
 }
 
 func whoOf(l workload.Lane, path []pathID) limits.Who {
-	return limits.Who{Path: path, User: l.User, Partition: l.Partition, QoS: l.QoS}
+	return limits.Who{Path: path, User: l.User, Partition: l.Partition, QoS: l.QoS, Token: tenancy.ByToken{ID: l.Token}}
 }
 
 // place is where the request's job is in the queue, or would be if it came now.
@@ -213,7 +219,7 @@ func laneOf(r Request) workload.Lane {
 	if r.Job != nil {
 		return r.Job.LaneOf()
 	}
-	j := workload.Job{User: r.Subject.User.ID, Account: r.Subject.Account.ID, Spec: r.Spec, In: r.Subject.In.ID}
+	j := workload.Job{User: r.Subject.User.ID, Account: r.Subject.Account.ID, Spec: r.Spec, In: r.Subject.In.ID, Token: r.Subject.Token}
 	return j.LaneOf()
 }
 

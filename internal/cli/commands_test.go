@@ -97,6 +97,10 @@ var (
 		{Account: "nlp", User: "ben", Depth: 1, Weight: 1, Share: "33.33", Use: "10.000", Used: "20.00", Times: "0.60", Rank: 1, Points: 1000},
 		{Account: "nlp", User: "ada", Depth: 1, Weight: 2, Share: "66.66", Use: "40.000", Used: "80.00", Times: "1.20", Rank: 2, Points: 666},
 	}}
+	agent = v1.Token{
+		ID: "7", User: "ada", Name: "ci", Created: *at(15, 10), Scopes: []string{"read", "submit"}, Account: "nlp", Secret: "croft_secret",
+		Spend: &v1.TokenSpend{Max: "50.000", Per: "month", Spent: "12.500", Aside: "2.288", Left: "35.212", Until: day(2027, 1, 1)}, Devices: &v1.TokenDevices{Max: "2", InUse: "1"},
+	}
 	token   = v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10), Expires: day(2027, 3, 1), Secret: "croft_secret"}
 	session = v1.Session{ID: "9", User: "ada", Name: "desk", Created: *at(9, 0), Used: *at(15, 0), Ends: *day(2026, 12, 2), Expires: *day(2026, 12, 8), Current: true}
 	quote   = v1.Quote{Admitted: true, Price: v1.Price{Total: "2.288", Lines: lines}, Window: v1.Window{Kind: "estimated", Start: at(16, 20), Position: 3, Queue: 5}, Account: "nlp", Billing: "enforce", Balance: "187.627", After: "185.339", Spec: spec}
@@ -428,6 +432,10 @@ func TestCommands(t *testing.T) {
 		"token-create":        {args: "user token create laptop --expires 2027-02-28"},
 		"token-create-json":   {args: "user token create laptop -o json"},
 		"token-ls":            {args: "user token ls"},
+		"token-capped":        {args: "user token create ci -A nlp --spend 50 --spend-per month --devices 2", with: map[string]any{"POST /v1/users/ada/tokens": agent}},
+		"token-ls-capped":     {args: "user token ls", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
+		"token-show":          {args: "user token show 7", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
+		"token-show-none":     {args: "user token show 8", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
 		"token-revoke":        {args: "user token revoke 5 -u ada"},
 		"token-narrowed":      {args: "user token create agent --scope read,submit -A nlp"},
 		"passwd":              {args: "passwd --stdin", stdin: "correct horse\r\n"},

@@ -309,9 +309,9 @@ func (a *app) ledgerShowCmd() *cobra.Command {
 					break
 				}
 			}
-			t := newTable("ID", "AT", "~FROM", "~TO", ">AMOUNT", "KIND", "JOB")
+			t := newTable("ID", "AT", "~FROM", "~TO", ">AMOUNT", "KIND", "JOB", "~BY")
 			for _, x := range list {
-				t.row(x.ID, a.moment(x.At), x.From, x.To, x.Amount, x.Kind, x.Job)
+				t.row(x.ID, a.moment(x.At), x.From, x.To, x.Amount, x.Kind, x.Job, byText(x.User, x.Token))
 			}
 			return printList(a, list, "no postings", t)
 		},

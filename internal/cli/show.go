@@ -63,7 +63,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"state", state,
 		"waits", waits,
 		"message", j.Message,
-		"user", j.User,
+		"user", byText(j.User, j.Token),
 		"account", j.Account,
 		"kind", kindOf(j.Spec),
 		"runs", place(j.Spec),

@@ -51,6 +51,10 @@ func (a *app) writeStatus(w io.Writer, server string, st *v1.Status, me *v1.Me) 
 		"jobs", strconv.FormatInt(st.Running, 10)+" running, "+strconv.FormatInt(st.Queued, 10)+" queued",
 		"you", me.User+" ("+me.Role+")"+before(" in ", memberships(me.Accounts)),
 	)
+	if me.Token != nil {
+		fmt.Fprintln(w)
+		a.writeToken(w, me.Token)
+	}
 }
 
 func (a *app) serverCmd() *cobra.Command {

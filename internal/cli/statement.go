@@ -51,11 +51,11 @@ names its columns, by default each day's.`,
 			return a.accountStatement(cmd, args[0], strings.Join(args[1:], ""), by)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "go deeper: member, job, step, device or day")
+	cmd.Flags().StringVar(&by, "by", "", "go deeper: member, token, job, step, device or day")
 	cmd.Flags().BoolVar(&machine, "machine", false, "where the device-hours of a node, a partition or everything went")
 	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "output: table, json, yaml, csv, html or focus (FOCUS 1.2)")
 	cmd.MarkFlagsMutuallyExclusive("by", "machine")
-	a.completeFlag(cmd, "by", fixed("member", "job", "step", "device", "day"))
+	a.completeFlag(cmd, "by", fixed("member", "token", "job", "step", "device", "day"))
 	a.completeFlag(cmd, "output", fixed("table", "json", "yaml", "csv", "html", "focus"))
 	return cmd
 }
@@ -325,7 +325,7 @@ func payersOf(by map[string]string) []string {
 // linesTable has a column for each thing that the lines tell apart.
 func (a *app) linesTable(s *v1.Statement) *table {
 	heads := map[string][]string{
-		"member": {}, "day": {"DAY"}, "job": {"JOB"}, "step": {"STEP"}, "device": {"STEP", "DEVICE", "FROM", "TO", ">GPU"},
+		"member": {}, "token": {"~TOKEN"}, "day": {"DAY"}, "job": {"JOB"}, "step": {"STEP"}, "device": {"STEP", "DEVICE", "FROM", "TO", ">GPU"},
 	}[s.By]
 	t := newTable(slices.Concat([]string{"~GRANT", "~ACCOUNT", "~USER"}, heads, []string{"~MODEL", ">GPU-H", ">CREDITS"})...)
 	for _, l := range s.Lines {
@@ -333,6 +333,8 @@ func (a *app) linesTable(s *v1.Statement) *table {
 		switch s.By {
 		case "day":
 			cells = append(cells, l.Day)
+		case "token":
+			cells = append(cells, orDash(tokenText(l.Token)))
 		case "job":
 			cells = append(cells, l.Job)
 		case "step":

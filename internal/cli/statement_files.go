@@ -39,11 +39,11 @@ func writeCSV(w io.Writer, rows [][]string) error {
 }
 
 func statementCSV(s *v1.Statement) [][]string {
-	rows := [][]string{{"grant", "source", "account", "user", "day", "job", "step", "device", "node", "model", "from", "to", "gpu", "gpu_hours", "credits"}}
+	rows := [][]string{{"grant", "source", "account", "user", "day", "job", "step", "device", "node", "model", "from", "to", "gpu", "gpu_hours", "credits", "token"}}
 	for _, l := range s.Lines {
 		rows = append(rows, []string{
 			cell(l.Grant), cell(l.Source), cell(l.Account), cell(l.User), cell(l.Day), cell(l.Job), cell(l.Step), cell(l.Device), cell(l.Node), cell(l.Model),
-			exactly(l.From), exactly(l.To), clean(string(l.GPU)), clean(l.GPUHours), clean(l.Credits),
+			exactly(l.From), exactly(l.To), clean(string(l.GPU)), clean(l.GPUHours), clean(l.Credits), cell(tokenText(l.Token)),
 		})
 	}
 	return rows
@@ -93,7 +93,11 @@ func focusCSV(s *v1.Statement) [][]string {
 		if strings.HasPrefix(l.Credits, "-") {
 			category = "Credit" // more came back than was charged
 		}
-		tags, err := json.Marshal(map[string]string{"grant": l.Grant, "source": l.Source, "user": l.User, "job": l.Job})
+		of := map[string]string{"grant": l.Grant, "source": l.Source, "user": l.User, "job": l.Job}
+		if l.Token != nil {
+			of["token"] = tokenText(l.Token)
+		}
+		tags, err := json.Marshal(of)
 		if err != nil {
 			tags = []byte("{}") // strings always have a form
 		}
@@ -229,7 +233,7 @@ func (a *app) statementHTML(s *v1.Statement) *document {
 	}
 	p.table("Members", []string{"Account", "User", "Model", ">Jobs", ">GPU hours", ">Credits"}, users)
 	for _, l := range s.Lines {
-		lines = append(lines, []string{l.Source, l.Account, l.User, firstOf(l.Day, l.Step, l.Job), l.Device, l.Model, exactly(l.From), exactly(l.To), l.GPUHours, l.Credits})
+		lines = append(lines, []string{l.Source, l.Account, l.User, firstOf(l.Day, l.Step, l.Job, tokenText(l.Token)), l.Device, l.Model, exactly(l.From), exactly(l.To), l.GPUHours, l.Credits})
 	}
 	p.table("By "+s.By, []string{"Grant", "Account", "User", "Of", "Device", "Model", "From", "To", ">GPU hours", ">Credits"}, lines)
 	p.nodes(s.Devices)

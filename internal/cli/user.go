@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ func (a *app) userCmd() *cobra.Command {
   croft user token create laptop`,
 		a.userAddCmd(), a.userLsCmd(), a.userShowCmd(), a.userSetCmd(), a.userRetireCmd(),
 		group("token", "Personal tokens", `  croft user token create laptop
-  croft user token ls`, a.tokenCreateCmd(), a.tokenLsCmd(), a.tokenRevokeCmd()),
+  croft user token ls`, a.tokenCreateCmd(), a.tokenLsCmd(), a.tokenShowCmd(), a.tokenRevokeCmd()),
 	)
 }
 
@@ -197,113 +196,5 @@ func (a *app) userSetCmd() *cobra.Command {
 	cmd.Flags().StringVar(&ends, "ends", "", "when the user ends: +14d or a date, which is in it, or never")
 	cmd.Flags().BoolVar(&rebind, "rebind", false, "bind the name to the uid that it has on the machine now")
 	a.completeFlag(cmd, "role", fixed("user", "operator", "admin", "auditor"))
-	return cmd
-}
-
-func (a *app) tokenCreateCmd() *cobra.Command {
-	var user, expires, account string
-	var scopes []string
-	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Make a token and print its secret, once",
-		Long: `Make a token for the HTTP address of the server. Its secret goes to standard
-output and is never shown again. A token may what its user may, unless it is narrowed:
-to scopes (read; submit, which is one's own jobs; manage, what managers and operators
-do, reading included; admin), to an account with those below it, or both. A narrowed one makes no tokens.`,
-		Example: `  croft user token create laptop
-  croft user token create ci --user robot --expires +90d > token
-  croft user token create agent --scope read,submit --account nlp --expires +1d`,
-		Args: needArgs(1, 1, "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			until, err := a.whenFlag(expires, endOfDay)
-			if err != nil {
-				return err
-			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
-			if err != nil {
-				return err
-			}
-			tok, err := c.AddToken(cmd.Context(), name, v1.TokenRequest{Name: args[0], Expires: until, Scopes: scopes, Account: account})
-			if err != nil {
-				return err
-			}
-			return a.print(tok, func(w io.Writer) {
-				fmt.Fprintf(a.env.Stderr, "token %s of %s; it is shown only now: CROFT_TOKEN=…, or in ~/.config/croft/token\n", clean(tok.ID), clean(tok.User))
-				fmt.Fprintln(w, clean(tok.Secret))
-			})
-		},
-	}
-	a.tokenUserFlag(cmd, &user)
-	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: +90d or a date; by default never")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "narrow it to read, submit, manage or admin, separated by commas")
-	cmd.Flags().StringVarP(&account, "account", "A", "", "narrow it to this account and those below it")
-	a.completeFlag(cmd, "scope", fixed("read", "submit", "manage", "admin"))
-	a.completeFlag(cmd, "account", a.accountNames)
-	return cmd
-}
-
-func (a *app) tokenUserFlag(cmd *cobra.Command, user *string) {
-	cmd.Flags().StringVarP(user, "user", "u", "", "whose token, by default yours")
-	a.completeFlag(cmd, "user", a.userNames)
-}
-
-func (a *app) tokenLsCmd() *cobra.Command {
-	var user string
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Short:   "List tokens",
-		Example: "  croft user token ls",
-		Args:    needArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
-			if err != nil {
-				return err
-			}
-			list, err := v1.Collect(c.Tokens(cmd.Context(), name))
-			if err != nil {
-				return err
-			}
-			t := newTable("ID", "~NAME", "~USER", "CREATED", "EXPIRES", "~NARROWED TO")
-			for _, k := range list {
-				t.row(k.ID, k.Name, k.User, a.clock(k.Created), a.clockOr(k.Expires, "never"), strings.TrimSpace(strings.Join(k.Scopes, ",")+" "+k.Account))
-			}
-			return printList(a, list, "no tokens: croft user token create NAME", t)
-		},
-	}
-	a.tokenUserFlag(cmd, &user)
-	return cmd
-}
-
-func (a *app) tokenRevokeCmd() *cobra.Command {
-	var user string
-	cmd := &cobra.Command{
-		Use:     "revoke ID",
-		Short:   "End a token at once",
-		Example: "  croft user token revoke 7",
-		Args:    needArgs(1, 1, "ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
-			if err != nil {
-				return err
-			}
-			if err := c.RevokeToken(cmd.Context(), name, args[0]); err != nil {
-				return err
-			}
-			return a.done("token %s of %s is revoked", args[0], name)
-		},
-	}
-	a.tokenUserFlag(cmd, &user)
 	return cmd
 }

@@ -33,7 +33,7 @@ func (c JobHold) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
-	j.Hold, j.Message = hold, "held by "+at.Principal.Name
+	j.Hold, j.Message = hold, "held by "+at.Principal.Signature()
 	j.LineUp(at.Now, at.Now)
 	return put(w, j, j.Message), nil
 }
@@ -72,7 +72,7 @@ func (c JobRelease) Decide(w *world.World, at world.Context) (world.Outcome, err
 		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
-	j.Hold, j.Message = workload.NoHold, "released by "+at.Principal.Name
+	j.Hold, j.Message = workload.NoHold, "released by "+at.Principal.Signature()
 	if !workload.RulesOf(j.State).Running {
 		j.LineUp(at.Now, at.Now)
 	}
@@ -112,7 +112,7 @@ func (c JobRequeue) Decide(w *world.World, at world.Context) (world.Outcome, err
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d was queued again %d times, as often as it may be: croft clone %d submits it anew", c.Job, old.Requeues, c.Job)
 	}
 	j := edit(old, at)
-	j.State, j.Message = workload.Stopping, "to be queued again, by "+at.Principal.Name
+	j.State, j.Message = workload.Stopping, "to be queued again, by "+at.Principal.Signature()
 	j.Attempt.StopAt, j.Attempt.Cause = at.Now, codes.Requeued
 	j.Attempt.Preempt = workload.Preemption{Refund: staff}
 	if c.Hold {

@@ -42,10 +42,10 @@ func (c JobKeep) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	}
 	j := edit(old, at)
 	j.Attempt.Idle = idle.Count{Since: at.Now, Keep: at.Now + c.For}
-	text := fmt.Sprintf("kept for %s by %s", quantity.FormatDuration(c.For), at.Principal.Name)
+	text := fmt.Sprintf("kept for %s by %s", quantity.FormatDuration(c.For), at.Principal.Signature())
 	if c.For == 0 {
 		j.Attempt.Idle.Keep = 0
-		text = "not kept any more, by " + at.Principal.Name
+		text = "not kept any more, by " + at.Principal.Signature()
 	}
 	return put(w, j, text), nil
 }

@@ -105,8 +105,8 @@ func sharing(w *world.World, at world.Context, k id.Job) (*workload.Job, error) 
 	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) {
 		return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 	}
-	if !w.Can(at.Principal, access.JobShare, j.User, j.Account) {
-		return nil, fault.New(codes.Denied, "only whose job it is may share %s", k.Name())
+	if !w.CanJob(at.Principal, access.JobShare, j) {
+		return nil, fault.New(codes.Denied, "only whose job it is may share %s%s", k.Name(), world.OnlyItsOwn(at.Principal, j))
 	}
 	return j, nil
 }

@@ -56,7 +56,7 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 
 func accept(w *world.World, at world.Context, req admission.Request, v admission.Verdict) world.Outcome {
 	j := &workload.Job{
-		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec, In: req.Subject.In.ID,
+		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec, In: req.Subject.In.ID, Token: req.Subject.Token,
 		State: workload.Held, Submitted: at.Now, Seq: at.Seq, Met: req.Met, Array: req.Array,
 		Billing: string(req.Subject.Account.Billing), Factor: req.Subject.QoS.Factor, Key: at.Key,
 	}
@@ -113,7 +113,7 @@ func (c JobStop) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	by := "cancelled by " + at.Principal.Name
+	by := "cancelled by " + at.Principal.Signature()
 	if old.Array != nil {
 		return c.stopArray(w, at, old, by)
 	}
@@ -160,8 +160,8 @@ func controlled(w *world.World, at world.Context, k id.Job, verb string) (*workl
 	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) && !w.CanApp(at.Principal, access.AppSee, j) {
 		return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 	}
-	if !w.Can(at.Principal, access.JobControl, j.User, j.Account) {
-		return nil, fault.New(codes.Denied, "job %s isn't yours to %s", j.Name(), verb)
+	if !w.CanJob(at.Principal, access.JobControl, j) {
+		return nil, fault.New(codes.Denied, "job %s isn't yours to %s%s", j.Name(), verb, world.OnlyItsOwn(at.Principal, j))
 	}
 	return j, nil
 }

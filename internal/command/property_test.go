@@ -17,6 +17,7 @@ import (
 	"croft.dev/croft/internal/metering"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 	"pgregory.net/rapid"
@@ -35,6 +36,7 @@ type history struct {
 	ran       map[id.Attempt]*workload.Job   // each attempt's job as it was when that began
 	used      map[limitUser]int64            // after the command before
 	checked   int                            // transfers that were there then
+	tokens    map[id.Token]tenancy.Token     // every one that there ever was
 }
 
 // do decides twice, to see that the same world gives the same outcome.
@@ -101,7 +103,7 @@ func (h *history) note(c world.Change) {
 // what was metered, and the same command decides the same twice.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}, used: map[limitUser]int64{}}
+		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}, used: map[limitUser]int64{}, tokens: map[id.Token]tenancy.Token{}}
 		shared := true
 		h.must(t, h.user("root"), command.PartitionPut{Name: "main", ShareDevices: &shared})
 		for _, d := range h.w.Ledger.Tiles.All() {
@@ -124,6 +126,9 @@ func TestWhateverHappens(t *testing.T) {
 		for range rapid.IntRange(0, 2).Draw(t, "caps") {
 			h.limitCredits(t)
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "tokens") {
+			h.makeToken(t)
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h.step(t)
 			h.check(t)
@@ -141,7 +146,13 @@ func (h *history) step(t *rapid.T) {
 		return rapid.SampledFrom(h.ids).Draw(t, "job")
 	}
 	who := h.user(rapid.SampledFrom([]string{"ada", "ben", "root"}).Draw(t, "who"))
-	switch rapid.IntRange(0, 22).Draw(t, "kind") {
+	who = h.by(t, who)
+	switch rapid.IntRange(0, 23).Draw(t, "kind") {
+	case 23:
+		for _, row := range h.w.Tenancy.TokensOf(id.User(who.User)) {
+			h.do(t, h.user("root"), command.TokenRevoke{User: who.Name, Token: row.ID})
+		}
+		h.makeToken(t)
 	case 0, 1, 2:
 		h.do(t, who, command.Submit{Spec: h.randomSpec(t), Past: h.past()})
 	case 3, 4:
@@ -495,6 +506,7 @@ func (h *history) check(t *rapid.T) {
 	}
 	h.limits(t)
 	h.rolling(t)
+	h.tokensHold(t)
 	h.checked = len(h.transfers)
 	h.memory(t)
 	h.devices(t)

@@ -51,7 +51,7 @@ func (c ReservationCancel) Decide(w *world.World, at world.Context) (world.Outco
 	if c.Window == 0 {
 		r.Next = 0
 	}
-	n, err := d.finish(r, "reservation "+r.Name+" was cancelled by "+at.Principal.Name)
+	n, err := d.finish(r, "reservation "+r.Name+" was cancelled by "+at.Principal.Signature())
 	if err != nil {
 		return world.Outcome{}, err
 	}

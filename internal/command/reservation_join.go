@@ -48,7 +48,7 @@ func burst(w *world.World, r placement.Reservation, now int64) error {
 		for _, v := range w.Limits.Check(limits.Who{Path: w.Tenancy.Path(a), Partition: r.Partition}, ask) {
 			if of := v.Limit.Resource; v.Never && !of.PerJob() && !of.Hours() {
 				return fault.New(codes.Conflict, "all %d places at once come to %s %s, and %s may have %s: raise that limit first, or reserve less",
-					r.Count, limits.Format(of, v.Asked), of, w.View(now).ScopeName(v.Limit.Scope), limits.Format(of, v.Max))
+					r.Count, limits.Format(of, v.Asked), of, w.View(now).BoundName(v.Bound), limits.Format(of, v.Max))
 			}
 		}
 	}

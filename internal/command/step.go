@@ -6,6 +6,7 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
@@ -44,6 +45,9 @@ func (c StepAdd) Decide(w *world.World, at world.Context) (world.Outcome, error)
 	if !spec.Host && spec.Image == "" {
 		return world.Outcome{}, fault.Invalid("image", "is missing: job %s has none that the step could run in", old.Name())
 	}
+	if spec.Host && at.Principal.Narrow.Capped {
+		return world.Outcome{}, fault.Invalid("host", "%s", admission.OnMachine)
+	}
 	view := w.View(at.Now)
 	if err := view.Image(old.User, &spec.Image); err != nil {
 		return world.Outcome{}, fault.Invalid("image", "%s", err.Message)
@@ -67,8 +71,8 @@ func entered(w *world.World, at world.Context, k id.Job) (*workload.Job, error) 
 	if !ok || !w.Can(at.Principal, access.JobRead, j.User, j.Account) {
 		return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 	}
-	if !w.Can(at.Principal, access.JobEnter, j.User, j.Account) {
-		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", k.Name())
+	if !w.CanJob(at.Principal, access.JobEnter, j) {
+		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with%s", k.Name(), world.OnlyItsOwn(at.Principal, j))
 	}
 	return j, nil
 }
@@ -83,7 +87,7 @@ func joined(w *world.World, at world.Context, k id.Job, action access.Action) (*
 	case ok && w.CanApp(at.Principal, access.TermView, j):
 		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: croft terminal --view %s", k.Name(), k.Name())
 	case ok && w.Can(at.Principal, access.JobRead, j.User, j.Account):
-		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", k.Name())
+		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with%s", k.Name(), world.OnlyItsOwn(at.Principal, j))
 	}
 	return nil, fault.New(codes.NotFound, "no such job: %s", k.Name())
 }
@@ -126,7 +130,7 @@ func (c StepStop) Decide(w *world.World, at world.Context) (world.Outcome, error
 		return world.Outcome{Event: world.Event{Skip: true}}, nil // it has ended
 	}
 	s := editStep(old, at)
-	by := "cancelled by " + at.Principal.Name
+	by := "cancelled by " + at.Principal.Signature()
 	if old.State == workload.Queued {
 		s.End(at.Now, codes.Cancelled, 130, by)
 		return stepOutcome(j, s, by), nil

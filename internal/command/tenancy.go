@@ -8,6 +8,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/world"
 )
@@ -319,6 +320,7 @@ type TokenPut struct {
 	Expires int64
 	Scopes  access.Scope // 0: all
 	Account string       // only it and those below; empty: every one
+	Caps    tenancy.Caps `json:",omitzero"`
 }
 
 // Kind is token.create.
@@ -337,6 +339,9 @@ func (c TokenPut) Decide(w *world.World, at world.Context) (world.Outcome, error
 	if c.Account != "" && (!ok || !w.Can(at.Principal, access.AccountSee, 0, acc.ID)) {
 		return world.Outcome{}, fault.Invalid("account", "no such account: %s", c.Account)
 	}
+	if err := c.capped(); err != nil {
+		return world.Outcome{}, err
+	}
 	live := 0
 	for _, t := range w.Tenancy.TokensOf(user.ID) {
 		if !t.Session() && (t.Expires == 0 || t.Expires > at.Now) {
@@ -348,9 +353,29 @@ func (c TokenPut) Decide(w *world.World, at world.Context) (world.Outcome, error
 	}
 	row := tenancy.Token{
 		ID: w.Tenancy.NextToken(), User: user.ID, Name: c.Name, Hash: c.Hash, Created: at.Now, Expires: c.Expires,
-		Scopes: c.Scopes, Account: acc.ID,
+		Scopes: c.Scopes, Account: acc.ID, Caps: c.Caps,
 	}
 	return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: row}}, Result: row, Event: world.Event{Message: "token " + c.Name + " of " + c.User}}, nil
+}
+
+// capped gives a token with caps the scopes that it may have at most, if it names none.
+func (c *TokenPut) capped() error {
+	if c.Caps == (tenancy.Caps{}) {
+		return nil
+	}
+	if c.Caps.Spend < 0 || c.Caps.Spend > maxGrant {
+		return fault.Invalid("spend", "must be more than 0 and at most %s", money.Micros(maxGrant))
+	}
+	if c.Scopes == 0 {
+		c.Scopes = access.OfCapped
+	}
+	if more := c.Scopes &^ access.OfCapped; more != 0 {
+		return fault.Invalid("scopes", "a token with caps may %s, not %s: its bounds could be changed by that", access.OfCapped, more)
+	}
+	if c.Scopes&access.ScopeSubmit == 0 {
+		return fault.Invalid("scopes", "a token that submits nothing needs no caps: name submit too, or leave the caps out")
+	}
+	return nil
 }
 
 // maxTokens bounds a user's tokens that are good for something.

@@ -47,7 +47,7 @@ func restMessage(o codes.Outcome, message string) string {
 
 // stopWorkspace stops a workspace, which stays, or deletes it.
 func (c JobStop) stopWorkspace(w *world.World, at world.Context, old *workload.Job) (world.Outcome, error) {
-	by := "by " + at.Principal.Name
+	by := "by " + at.Principal.Signature()
 	cause := codes.Stopped
 	if c.Delete {
 		by, cause = "deleted "+by, codes.Cancelled
@@ -110,7 +110,7 @@ func (c WorkspaceStart) Decide(w *world.World, at world.Context) (world.Outcome,
 	if c.Spec != nil {
 		spec = resolved
 	}
-	subject.Home = c.Home
+	subject.Home, subject.Token = c.Home, old.Token
 	req := admission.Request{Subject: subject, Spec: spec, Gate: admission.Accept, Wakes: old.ID}
 	v, err := admission.Decide(view, req)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c WorkspaceStart) Decide(w *world.World, at world.Context) (world.Outcome,
 	j.Path, j.In = v.Demand.Path, subject.In.ID
 	j.Wakes(at.Now, spec, string(subject.Account.Billing), subject.QoS.Factor)
 	v.Demand.Job = j.ID
-	out := put(w, j, "to be started by "+at.Principal.Name)
+	out := put(w, j, "to be started by "+at.Principal.Signature())
 	out.Changes = append(out.Changes, wrap(metering.SetAside(w.Ledger.NewPosting(at.Seq, at.Now), j, v.Deposit))...)
 	out.Result = admission.Accepted{Job: j, Verdict: v}
 	return out, nil

@@ -68,7 +68,7 @@ func TestHoldAndDependencies(t *testing.T) {
 	h.start(first)
 	h.pass(time.Hour)
 	h.end(first, 0)
-	if j := h.post("ada", "/v1/jobs/"+second.ID+"/release"); j.State != "queued" || j.Message != "released by ada" {
+	if j := h.post("ada", "/v1/jobs/"+second.ID+"/release"); j.State != "queued" || j.Message != "released by ada (test #4)" {
 		t.Errorf("%s: %s", j.State, j.Message)
 	}
 

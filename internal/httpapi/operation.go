@@ -189,7 +189,7 @@ func (s *Server) caller(op operation, r *http.Request) (access.Principal, error)
 // through is decided again where the target is known.
 func gate(p access.Principal, a access.Action) error {
 	for _, owner := range []int64{p.User, 0} { // a narrowed token may be for others' things only
-		if access.Authorize(p, a, access.Target{Owner: owner, Role: access.Owner, Within: true}) {
+		if access.Authorize(p, a, access.Target{Owner: owner, Role: access.Owner, Within: true, Token: p.Narrow.Token}) {
 			return nil
 		}
 	}
@@ -254,15 +254,21 @@ type basis struct {
 	user   id.User       // whose the thing is
 	in     id.Account
 	shared id.Job // a job that it may be shared with the caller as; 0: it is none
+	job    id.Job // one that it is done to or in; 0: none
 }
 
 // ofShared is what a request to a job's terminals goes on by.
-func ofShared(a access.Action, j *workload.Job) basis { return basis{a, j.User, j.Account, j.ID} }
+func ofShared(a access.Action, j *workload.Job) basis {
+	return basis{action: a, user: j.User, in: j.Account, shared: j.ID}
+}
 
 // holds reports whether a principal still has it.
 func (b basis) holds(w *world.World, p access.Principal) bool {
 	if j, ok := w.Workload.Jobs.Get(b.shared); ok && b.shared != 0 {
 		return w.CanApp(p, b.action, j)
+	}
+	if j, ok := w.Workload.Jobs.Get(b.job); ok && b.job != 0 {
+		return w.CanJob(p, b.action, j)
 	}
 	return b.action == "" || w.Can(p, b.action, b.user, b.in)
 }

@@ -222,11 +222,15 @@ func (c *call) createToken(in v1.TokenRequest) (v1.Token, error) {
 	if err != nil {
 		return v1.Token{}, err
 	}
+	caps, err := capsOf(in)
+	if err != nil {
+		return v1.Token{}, err
+	}
 	secret, err := newToken(c.Random)
 	if err != nil {
 		return v1.Token{}, err
 	}
-	got, err := c.do(command.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires, Scopes: scopes, Account: in.Account})
+	got, err := c.do(command.TokenPut{User: c.path("name"), Name: in.Name, Hash: hashToken(secret), Expires: expires, Scopes: scopes, Account: in.Account, Caps: caps})
 	if err != nil {
 		return v1.Token{}, err
 	}

@@ -58,7 +58,7 @@ func (c *call) enter(e entry) error {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return fault.New(codes.Invalid, "this is spoken over a WebSocket")
 	}
-	ctx, stop, err := c.long(basis{action: access.JobEnter, user: j.User, in: j.Account})
+	ctx, stop, err := c.long(basis{action: access.JobEnter, user: j.User, in: j.Account, job: j.ID})
 	if err != nil {
 		return err
 	}

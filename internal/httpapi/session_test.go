@@ -146,7 +146,7 @@ func TestEntriesAreInTheLog(t *testing.T) {
 			got = append(got, e.Kind+" by "+e.By+": "+e.Message)
 		}
 	}
-	want := "job.exec by ada: exec mysql …\njob.attach by ada: attached with input"
+	want := "job.exec by ada (test #4): exec mysql …\njob.attach by ada (test #4): attached with input"
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

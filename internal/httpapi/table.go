@@ -87,7 +87,7 @@ func peopleOperations() []operation {
 		drop("removeMember", "DELETE /v1/accounts/{name}/members/{user}", "Take a user out of an account", access.AccountRun, (*call).removeMember),
 		tell("importMembers", "POST /v1/accounts/{name}/import", "Make the members of an account those of a table, all or nothing", access.AccountRun, ok, (*call).importMembers),
 		ask("statement", "GET /v1/statements/accounts/{name}", "Where the money of an account and of those below it went", access.AccountRead, (*call).statement,
-			periodParam(), param{"by", "member, job, step, device or day: lines that go so deep, each of one grant"}),
+			periodParam(), param{"by", "member, token, job, step, device or day: lines that go so deep, each of one grant"}),
 		ask("machineStatement", "GET /v1/statements/machine", "Where the device time of the inventory went: each device-second has one payer", access.LedgerAll, (*call).machineStatement,
 			periodParam(), param{"of", "a node or a partition; by default everything"}),
 		ask("fairShare", "GET /v1/fairshare", "The tree of shares as far as you may see it", access.NodeSee, (*call).fairShare,

@@ -287,7 +287,7 @@ func TestTerminalEntries(t *testing.T) {
 			t.Errorf("what was typed is in the log: %s", e.Message)
 		}
 	}
-	if diff := cmp.Diff([]string{"ada: terminal main", "ada: terminal main ended"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"ada (test #4): terminal main", "ada (test #4): terminal main ended"}, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }

@@ -5,7 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
+	"slices"
 	"strings"
+
+	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/fault"
+	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/tenancy"
 )
 
 // A personal token is tokenPrefix, 32 random bytes and 4 bytes of their SHA-256,
@@ -44,4 +51,35 @@ func wellFormed(s string) bool {
 func hashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// capsOf reads what a token's jobs may come to together.
+func capsOf(in v1.TokenRequest) (tenancy.Caps, error) {
+	var caps tenancy.Caps
+	var bad fault.Fields
+	if in.Spend != "" {
+		n, err := money.Parse(in.Spend)
+		if caps.Spend = n; err != nil || n <= 0 {
+			bad.Add("spend", "must be an amount of credits above 0, such as 50")
+		}
+	}
+	switch {
+	case in.SpendPer == "" || in.SpendPer == "total":
+	case in.Spend == "":
+		bad.Add("spend_per", "says of which time spend is: give that too")
+	case slices.Contains([]string{"day", "week", "month"}, in.SpendPer):
+		caps.Per = in.SpendPer
+	default:
+		bad.Add("spend_per", "must be day, week, month or total")
+	}
+	if in.Devices != "" {
+		n, err := quantity.ParseDevices(string(in.Devices))
+		if caps.Devices = n; err != nil {
+			bad.Add("devices", "must be a number of devices, 0 for none")
+		}
+		if n == 0 {
+			caps.Devices = tenancy.NoDevices
+		}
+	}
+	return caps, bad.Err()
 }

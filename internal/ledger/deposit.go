@@ -14,6 +14,7 @@ type Payer struct {
 	Attempt int32
 	Account id.Account
 	User    id.User
+	Token   id.Token // by which the job was submitted; 0: none
 }
 
 // Posting stamps transfers with their place in the log, and counts their ids.
@@ -35,7 +36,7 @@ func (p *Posting) transfer(from, to Account, amount money.Micros, kind Kind, who
 	}
 	t := Transfer{
 		ID: p.next, Seq: p.Seq, At: p.At, From: from, To: to, Amount: amount, Kind: kind,
-		Job: who.Job, Attempt: who.Attempt, Account: who.Account, User: who.User,
+		Job: who.Job, Attempt: who.Attempt, Account: who.Account, User: who.User, Token: who.Token,
 	}
 	p.next++
 	return []Change{Posted{t}}

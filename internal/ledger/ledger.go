@@ -80,6 +80,7 @@ type Transfer struct {
 	Attempt int32      // 0: none
 	Account id.Account // account concerned, of that day
 	User    id.User    // 0: none
+	Token   id.Token   // by which its job was submitted; 0: none
 }
 
 // Grant is credits given to an account, usable from Start to End.

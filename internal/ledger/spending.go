@@ -41,6 +41,9 @@ func (s *State) spend(t Transfer) {
 		return
 	}
 	s.addSpending(Spending{t.User, t.Account, t.At / Day, amount})
+	if t.Token != 0 {
+		s.addTokenSpending(TokenSpending{t.Token, t.At / Day, amount})
+	}
 }
 
 // addSpending keeps only days that don't come to zero.
@@ -72,6 +75,52 @@ func (s *State) SpentBy(u id.User, from int64, counts func(id.Account) bool) mon
 // Spendings yields what everybody was charged, by user, account and day.
 func (s *State) Spendings(yield func(Spending) bool) {
 	for _, row := range s.spending.All() {
+		if !yield(row) {
+			return
+		}
+	}
+}
+
+// TokenSpending is what jobs that were submitted by a token were charged on a day, less what
+// was corrected or refunded then.
+type TokenSpending struct {
+	Token  id.Token
+	Day    int64 // since the epoch
+	Amount money.Micros
+}
+
+// TokenSpendingSet loads what the store has summed; it is never the outcome of a decision.
+type TokenSpendingSet struct{ Row TokenSpending }
+
+func (TokenSpendingSet) ledger() {}
+
+// addTokenSpending keeps only days that don't come to zero.
+func (s *State) addTokenSpending(row TokenSpending) {
+	k := table.Pair(int64(row.Token), row.Day)
+	before, _ := s.byToken.Get(k)
+	if row.Amount += before.Amount; row.Amount == 0 {
+		s.byToken.Delete(k)
+	} else {
+		s.byToken.Set(k, row)
+	}
+}
+
+// SpentByToken is what jobs of a token were charged from the day of a moment on, less what
+// was corrected or refunded since.
+func (s *State) SpentByToken(t id.Token, from int64) money.Micros {
+	var sum money.Micros
+	for _, row := range s.byToken.From(table.Pair(int64(t), from/Day)) {
+		if row.Token != t {
+			break
+		}
+		sum += row.Amount
+	}
+	return sum
+}
+
+// TokenSpendings yields what the jobs of every token were charged, by token and day.
+func (s *State) TokenSpendings(yield func(TokenSpending) bool) {
+	for _, row := range s.byToken.All() {
 		if !yield(row) {
 			return
 		}

@@ -38,14 +38,15 @@ type State struct {
 	Tiles    table.Table[string, Tile]  // the open ones by device, then job
 	Closed   table.Table[int64, Period] // by From
 	balances table.Table[Account, money.Micros]
-	spending table.Table[string, Spending] // by user, account and day
+	spending table.Table[string, Spending]      // by user, account and day
+	byToken  table.Table[string, TokenSpending] // by token and day
 	byOwner  table.Table[string, id.Grant]
 	last     id.Transfer
 }
 
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
-	return State{Grants: s.Grants.Copy(), Tiles: s.Tiles.Copy(), Closed: s.Closed.Copy(), balances: s.balances.Copy(), spending: s.spending.Copy(), byOwner: s.byOwner.Copy(), last: s.last}
+	return State{Grants: s.Grants.Copy(), Tiles: s.Tiles.Copy(), Closed: s.Closed.Copy(), balances: s.balances.Copy(), spending: s.spending.Copy(), byToken: s.byToken.Copy(), byOwner: s.byOwner.Copy(), last: s.last}
 }
 
 // Fold applies a change.
@@ -63,6 +64,8 @@ func (s *State) Fold(c Change) {
 		s.add(c.Account, c.Sum)
 	case SpendingSet:
 		s.addSpending(c.Row)
+	case TokenSpendingSet:
+		s.addTokenSpending(c.Row)
 	case Counted:
 		s.last = max(s.last, c.Transfer)
 	case PeriodSet:

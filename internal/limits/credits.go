@@ -14,6 +14,9 @@ func (s *State) Caps(w Who, now int64) []Bound {
 			}
 		}
 	})
+	if b, ok := s.spendOf(w); ok {
+		out = append(out, b)
+	}
 	return out
 }
 

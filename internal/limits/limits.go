@@ -10,6 +10,7 @@ import (
 
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/tenancy"
 )
 
 // Resource names what is bounded.
@@ -233,6 +234,13 @@ type Bound struct {
 	Used     int64
 	Spent    int64 // of what is used of credits: what was charged; the rest is set aside
 	From, To int64 // ns; the period, of hours and credits; To 0: it has no end
+
+	Token tenancy.ByToken // whose cap it is; zero: it is a limit of the scope
+}
+
+// Counts reports whether what w uses counts for the bound.
+func (b Bound) Counts(w Who) bool {
+	return w.Within(b.Limit.Scope) && (b.Token.ID == 0 || b.Token.ID == w.Token.ID)
 }
 
 // Left is what is left of it, at least 0.

@@ -8,6 +8,7 @@ import (
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/table"
+	"croft.dev/croft/internal/tenancy"
 )
 
 // Change is a row that this package's decisions put.
@@ -33,7 +34,8 @@ type State struct {
 	periods   table.Table[string, Period] // by limit and start
 	cells     table.Table[string, cell]
 	byScope   table.Table[string, scoped]
-	kinds     [1 << kindBits]int32 // scopes that have a limit, by kind
+	tokens    table.Table[id.Token, Demand] // what is in use by tokens that have caps
+	kinds     [1 << kindBits]int32          // scopes that have a limit, by kind
 	lastLimit id.Limit
 }
 
@@ -53,7 +55,7 @@ type scoped struct {
 // Copy returns an independent state in constant time.
 func (s *State) Copy() State {
 	return State{
-		Limits: s.Limits.Copy(), UserJobs: s.UserJobs, Zone: s.Zone, periods: s.periods.Copy(), cells: s.cells.Copy(), byScope: s.byScope.Copy(), kinds: s.kinds, lastLimit: s.lastLimit,
+		Limits: s.Limits.Copy(), UserJobs: s.UserJobs, Zone: s.Zone, periods: s.periods.Copy(), cells: s.cells.Copy(), byScope: s.byScope.Copy(), tokens: s.tokens.Copy(), kinds: s.kinds, lastLimit: s.lastLimit,
 	}
 }
 
@@ -125,6 +127,7 @@ type Who struct {
 	User      id.User
 	Partition string
 	QoS       string
+	Token     tenancy.ByToken // by which it was submitted
 }
 
 // Within reports whether what w uses counts in sc.
@@ -175,10 +178,12 @@ func (s *State) Count(w Who, d Demand, sign int64) {
 	if d.Zero() {
 		return
 	}
+	s.countToken(w.Token, d, sign)
 	k := w.key()
 	c, ok := s.cells.Get(k)
 	if !ok {
 		c.who = w
+		c.who.Token = tenancy.ByToken{} // a cell has the jobs of all
 	}
 	if c.use = c.use.Plus(d, sign); c.use.Zero() {
 		s.cells.Delete(k)
@@ -252,6 +257,9 @@ func (s *State) Check(w Who, a Ask) []Violation {
 			}
 		}
 	})
+	if b, ok := s.devicesOf(w); ok && a.GPU > 0 {
+		check(b, a.GPU)
+	}
 	if a.Submitted > 0 {
 		if b, ok := s.Preset(w.User); ok {
 			check(b, a.Submitted)

@@ -94,7 +94,7 @@ func Receipt(cat *catalog.State, j *workload.Job, now int64) (catalog.Cost, erro
 }
 
 func payer(j *workload.Job) ledger.Payer {
-	return ledger.Payer{Job: j.ID, Attempt: j.Attempt.N, Account: j.Account, User: j.User}
+	return ledger.Payer{Job: j.ID, Attempt: j.Attempt.N, Account: j.Account, User: j.User, Token: j.Token.ID}
 }
 
 func parts(j *workload.Job) []ledger.Part {

@@ -50,7 +50,7 @@ func (a *archive) ask(period string) map[string]string {
 		u, _ := a.seq.World().Tenancy.User(who)
 		p := access.Principal{User: int64(u.ID), Name: who, Platform: u.Platform}
 		for _, account := range []string{"nlp", "seminar", "guests"} {
-			for _, by := range []string{"", "member", "job", "step", "device", "day"} {
+			for _, by := range []string{"", "member", "token", "job", "step", "device", "day"} {
 				s, err := r.Statement(a.t.Context(), p, query.StatementQuery{Account: account, Period: period, By: by})
 				if err == nil && (!s.Verified || s.Closed == nil) {
 					a.t.Errorf("%s of %s by %q: closed %v, %s", account, period, by, s.Closed, s.Difference)

@@ -20,6 +20,7 @@ import (
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
 )
 
 // Job returns a job that the caller may read, what somebody sees of it with whom it is
@@ -71,8 +72,8 @@ func (r *Reader) Find(ctx context.Context, p access.Principal, name string, acti
 	if err != nil {
 		return nil, err
 	}
-	if !v.may(action, j.User, j.Account) {
-		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", name)
+	if !v.w.CanJob(v.p, action, j) {
+		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with%s", name, world.OnlyItsOwn(v.p, j))
 	}
 	return j, nil
 }
@@ -286,7 +287,7 @@ func (r *Reader) refusedWire(v view, row *workload.Refusal) (v1.Job, error) {
 func (r *Reader) brief(v view, j *workload.Job) (v1.Job, error) {
 	a := j.Attempt
 	out := v1.Job{
-		ID: j.Name(), Name: j.Spec.Name, User: v.user(j.User), Account: v.account(j.Account), State: string(stateOf(j)),
+		ID: j.Name(), Name: j.Spec.Name, User: v.user(j.User), Token: byToken(j.Token), Account: v.account(j.Account), State: string(stateOf(j)),
 		Outcome: string(j.Outcome), Message: j.Message, Spec: j.Spec.Amounts(), Submitted: at(j.Submitted), Started: moment(a.Started),
 		Ended: moment(j.Ended), Node: a.Node, Attempt: int(a.N), Seq: j.Seq,
 	}

@@ -112,7 +112,7 @@ func (v view) boundsOf(w whose) []listed {
 			b, binds = v.w.Limits.BoundFor(l, w.user, v.now)
 		}
 		if binds {
-			out = append(out, listed{Bound: v.w.View(v.now).Charged(b), from: v.w.View(v.now).ScopeName(l.Scope)})
+			out = append(out, listed{Bound: v.w.View(v.now).Charged(b), from: v.w.View(v.now).BoundName(limits.Bound{Limit: l})})
 		}
 	}
 	if w.anybody {
@@ -248,7 +248,7 @@ func (v view) limitWire(b limits.Bound) v1.LimitUse {
 			Account: v.account(l.Scope.Account), User: v.limited(l.Scope.User), Partition: l.Scope.Partition, QoS: l.Scope.QoS,
 			Resource: string(l.Resource), Max: quantity(l.Max), Per: l.Per.String(), CarryOver: l.Carry.Text(l.Resource),
 		},
-		From: v.w.View(v.now).ScopeName(l.Scope), By: v.user(l.By),
+		From: v.w.View(v.now).BoundName(b), By: v.user(l.By),
 	}
 	if l.ID != 0 {
 		out.ID = decimal(l.ID)

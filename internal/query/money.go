@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/tenancy"
 )
 
 // Grants lists the grants of an account, or of all that the caller may look into, with how
@@ -188,8 +190,18 @@ func (r *Reader) Transfers(ctx context.Context, p access.Principal, q TransferQu
 		rows = rows[:size]
 		out.Next = cursor{Filter: filter, ID: int64(rows[size-1].ID)}.encode()
 	}
+	var tokens []id.Token
 	for _, t := range rows {
-		out.Items = append(out.Items, transferWire(t))
+		if t.Token != 0 && !slices.Contains(tokens, t.Token) {
+			tokens = append(tokens, t.Token)
+		}
+	}
+	names, err := r.History.TokenNames(ctx, tokens)
+	if err != nil {
+		return out, readErr(err, "", "")
+	}
+	for _, t := range rows {
+		out.Items = append(out.Items, v.transferWire(t, names))
 	}
 	return out, nil
 }
@@ -212,12 +224,16 @@ func (v view) ownsLedger(a ledger.Account) bool {
 	return false
 }
 
-func transferWire(t ledger.Transfer) v1.Transfer {
+func (v view) transferWire(t ledger.Transfer, tokens map[id.Token]string) v1.Transfer {
 	out := v1.Transfer{
 		ID: decimal(t.ID), At: at(t.At), From: string(t.From), To: string(t.To), Amount: t.Amount.String(), Kind: string(t.Kind), Seq: t.Seq,
 	}
 	if t.Job != 0 {
 		out.Job = decimal(t.Job)
+	}
+	// A grant's postings may be read by all members: whose jobs they were for not by all.
+	if t.User != 0 && v.may(access.JobRead, t.User, t.Account) {
+		out.User, out.Token = v.user(t.User), byToken(tenancy.ByToken{ID: t.Token, Name: tokens[t.Token]})
 	}
 	return out
 }

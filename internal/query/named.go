@@ -19,7 +19,7 @@ func (r *Reader) OwnNamed(p access.Principal, name string) (*workload.Job, error
 	var other *workload.Job
 	for j := range v.w.Workload.OfUser(id.User(p.User), math.MaxInt64) {
 		switch {
-		case j.Spec.Name != name || !v.may(access.JobEnter, j.User, j.Account):
+		case j.Spec.Name != name || !v.w.CanJob(v.p, access.JobEnter, j):
 		case j.State == workload.Running:
 			running = append(running, j)
 		case other == nil:

@@ -42,6 +42,7 @@ type History interface {
 	Refusals(ctx context.Context, f store.JobFilter, limit int) ([]workload.Refusal, error)
 	Transfers(ctx context.Context, f store.TransferFilter, limit int) ([]ledger.Transfer, error)
 	Tiles(ctx context.Context, f store.TileFilter, limit int) ([]ledger.Tile, error)
+	TokenNames(ctx context.Context, ids []id.Token) (map[id.Token]string, error)
 	Log(ctx context.Context, f store.LogFilter, limit int) ([]world.Entry, error)
 	VerifyChain(ctx context.Context) (rows int64, err error)
 	Books(ctx context.Context, read func(*store.Books) error) error

@@ -7,6 +7,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
 )
 
 // FindShared returns the row of a job whose applications or terminals the caller may reach as
@@ -22,7 +23,7 @@ func (r *Reader) FindShared(ctx context.Context, p access.Principal, name string
 	case v.w.CanApp(v.p, access.TermView, j):
 		return nil, fault.New(codes.Denied, "job %s is shared with you to look at: croft terminal --view %s", name, name)
 	case v.may(access.JobRead, j.User, j.Account):
-		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with", name)
+		return nil, fault.New(codes.Denied, "job %s isn't yours to do that with%s", name, world.OnlyItsOwn(v.p, j))
 	}
 	return nil, fault.NotFound("job", name)
 }

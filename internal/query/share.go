@@ -100,7 +100,7 @@ func (v view) sharesFor(w whose) []listed {
 		if most := s.Most(); w.may(sc) && (s.Limit != share.Any || s.Borrow != share.Any) {
 			is := v.decides().QueueTree(s.Partition, s.Resource).Of(s.Account)
 			l := limits.Limit{Scope: sc, Resource: s.Resource, Max: most, By: s.By}
-			out = append(out, listed{Bound: limits.Bound{Limit: l, Max: most, Used: is.Taken}, from: "share of " + v.decides().ScopeName(sc)})
+			out = append(out, listed{Bound: limits.Bound{Limit: l, Max: most, Used: is.Taken}, from: "share of " + v.decides().BoundName(limits.Bound{Limit: limits.Limit{Scope: sc}})})
 		}
 	}
 	return out

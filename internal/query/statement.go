@@ -39,6 +39,7 @@ type statement struct {
 	money []store.MoneyDay
 	work  map[id.Attempt]*work // the time and the money of attempts in the period
 	steps map[id.Job][]used
+	token map[id.Job]tenancy.ByToken // by which jobs were submitted, if lines tell
 	check findings
 
 	corrections []v1.StatementCorrection
@@ -59,7 +60,7 @@ func (r *Reader) Statement(ctx context.Context, p access.Principal, q StatementQ
 		return v1.Statement{}, fault.New(codes.Denied, "the statement of %s isn't yours to read", a.Name)
 	}
 	if q.By != "" && !slices.Contains(byDepth, q.By) {
-		return v1.Statement{}, fault.Invalid("by", "must be member, job, step, device or day")
+		return v1.Statement{}, fault.Invalid("by", "must be member, token, job, step, device or day")
 	}
 	span, err := parsePeriod(q.Period, time.Unix(0, v.now))
 	if err != nil {
@@ -126,6 +127,9 @@ func (s *statement) read(b *store.Books) error {
 	})
 	if err == nil && (s.by == byStep || s.by == byDevice) {
 		err = s.readSteps(b)
+	}
+	if err == nil && (s.by == byOneToken || s.by == byJob) {
+		s.token, err = b.TokensOf(s.jobs())
 	}
 	if err != nil || s.kept != nil {
 		return err

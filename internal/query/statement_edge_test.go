@@ -35,7 +35,7 @@ func TestStatementOfNothing(t *testing.T) {
 	b := newBench(t)
 	b.do(1, command.AccountPut{Create: true, Name: "new"})
 	for _, period := range []string{"", "2026-10", "2027-05", "1970-01", "2199-12-31"} {
-		for _, by := range []string{"", "member", "job", "step", "device", "day"} {
+		for _, by := range []string{"", "member", "token", "job", "step", "device", "day"} {
 			s := b.statement(query.StatementQuery{Account: "new", Period: period, By: by})
 			none := "0.000"
 			want := v1.Statement{

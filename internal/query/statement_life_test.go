@@ -298,7 +298,7 @@ func (l *life) compare(t *testing.T) {
 	for _, period := range []string{"2026-11", "2026-11-01..2027-03", a.Format(time.DateOnly) + ".." + b.Format(time.DateOnly), a.Format(time.DateOnly)} {
 		o := oracle{life: l, t: t, period: period, transfers: transfers, tiles: tiles}
 		for _, account := range []string{"nlp", "seminar", "guests"} {
-			for _, by := range []string{"member", "job", "step", "device", "day"} {
+			for _, by := range []string{"member", "token", "job", "step", "device", "day"} {
 				o.account(account, by)
 			}
 		}

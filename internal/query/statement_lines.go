@@ -13,12 +13,14 @@ import (
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
 
 // How deep lines go: those that may be asked for, and what members are summed from.
 const (
 	byMember      = "member"
+	byOneToken    = "token"
 	byJob         = "job"
 	byStep        = "step"
 	byDevice      = "device"
@@ -26,7 +28,7 @@ const (
 	byMemberModel = "member and model"
 )
 
-var byDepth = []string{byMember, byJob, byStep, byDevice, byDay}
+var byDepth = []string{byMember, byOneToken, byJob, byStep, byDevice, byDay}
 
 // maxLines is the most that one answer has.
 const maxLines = 100_000
@@ -207,14 +209,7 @@ func (s *statement) readSteps(b *store.Books) error {
 		s.keptSteps()
 		return nil
 	}
-	var jobs []id.Job
-	for k := range s.work {
-		if k.Job > 0 && !slices.Contains(jobs, k.Job) {
-			jobs = append(jobs, k.Job)
-		}
-	}
-	slices.Sort(jobs)
-	return b.Steps(jobs, func(p *workload.Step) error {
+	return b.Steps(s.jobs(), func(p *workload.Step) error {
 		to := p.Ended
 		if to == 0 {
 			to = s.span.Now
@@ -230,6 +225,18 @@ func (s *statement) readSteps(b *store.Books) error {
 	})
 }
 
+// jobs lists those that have work in the period, by id.
+func (s *statement) jobs() []id.Job {
+	var out []id.Job
+	for k := range s.work {
+		if k.Job > 0 {
+			out = append(out, k.Job)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // line is a sum of time and money, by as much as its depth tells apart.
 type line struct {
 	lineKey
@@ -240,6 +247,7 @@ type line struct {
 type lineKey struct {
 	who
 	grant               id.Grant
+	token               tenancy.ByToken
 	job                 id.Job
 	step                int32
 	device, node, model string
@@ -264,7 +272,7 @@ func (s *statement) lines(by string) []line {
 	slices.SortFunc(out, func(a, b line) int {
 		return cmp.Or(
 			cmp.Compare(a.grant, b.grant), cmp.Compare(s.account(a.account), s.account(b.account)), cmp.Compare(s.nameOf(a.who), s.nameOf(b.who)),
-			cmp.Compare(a.day, b.day), cmp.Compare(a.job, b.job), cmp.Compare(a.step, b.step), cmp.Compare(a.from, b.from),
+			cmp.Compare(a.token.Name, b.token.Name), cmp.Compare(a.token.ID, b.token.ID), cmp.Compare(a.day, b.day), cmp.Compare(a.job, b.job), cmp.Compare(a.step, b.step), cmp.Compare(a.from, b.from),
 			cmp.Compare(a.device, b.device), cmp.Compare(a.model, b.model), cmp.Compare(a.to, b.to),
 		)
 	})
@@ -368,14 +376,16 @@ func (s *statement) keyOf(w *work, day int64, g id.Grant, a atom, by string) lin
 		}
 		fallthrough
 	case byJob:
-		k.job = w.job
+		k.job, k.token = w.job, s.token[w.job]
+	case byOneToken:
+		k.token = s.token[w.job]
 	}
 	return k
 }
 
 func (s *statement) lineWire(l line) v1.StatementLine {
 	out := v1.StatementLine{
-		Account: s.account(l.account), User: s.nameOf(l.who), Device: l.device, Node: l.node, Model: l.model, From: moment(l.from), To: moment(l.to),
+		Account: s.account(l.account), User: s.nameOf(l.who), Token: byToken(l.token), Device: l.device, Node: l.node, Model: l.model, From: moment(l.from), To: moment(l.to),
 		GPUHours: l.time.String(), Credits: l.credits.String(),
 	}
 	if g, ok := s.ledger.Grants.Get(l.grant); ok {

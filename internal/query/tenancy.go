@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "croft.dev/croft/api/v1"
@@ -9,6 +10,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/tenancy"
 )
 
@@ -16,7 +18,12 @@ import (
 func (r *Reader) Me(p access.Principal) v1.Me {
 	v := r.view(p)
 	_, has := v.w.Tenancy.Passwords.Get(v.self())
-	return v1.Me{User: p.Name, Role: string(p.Platform), Accounts: v.memberships(v.self()), Password: has}
+	out := v1.Me{User: p.Name, Role: string(p.Platform), Accounts: v.memberships(v.self()), Password: has}
+	if t, ok := v.w.Tenancy.Tokens.Get(id.Token(p.Narrow.Token)); ok && !t.Session() {
+		tok := v.tokenWire(t)
+		out.Token = &tok
+	}
+	return out
 }
 
 func (v view) memberships(u id.User) []v1.Membership {
@@ -221,10 +228,30 @@ func (v view) sessionWire(t tenancy.Token) v1.Session {
 }
 
 func (v view) tokenWire(t tenancy.Token) v1.Token {
-	return v1.Token{
+	out := v1.Token{
 		ID: decimal(t.ID), User: v.user(t.User), Name: t.Name, Created: at(t.Created), Expires: moment(t.Expires),
 		Scopes: t.Scopes.Names(), Account: v.account(t.Account),
 	}
+	for _, b := range v.w.Limits.TokenCaps(t.User, t.By()) {
+		b = v.decides().Charged(b)
+		if b.Limit.Resource != limits.Credits {
+			out.Devices = &v1.TokenDevices{Max: v1.Quantity(limits.Format(limits.GPU, b.Max)), InUse: v1.Quantity(limits.Format(limits.GPU, b.Used))}
+			continue
+		}
+		out.Spend = &v1.TokenSpend{
+			Max: money.Micros(b.Max).String(), Per: cmp.Or(t.Caps.Per, "total"), Spent: money.Micros(b.Spent).String(),
+			Aside: money.Micros(b.Used - b.Spent).String(), Left: money.Micros(b.Left()).String(), Until: moment(b.To),
+		}
+	}
+	return out
+}
+
+// byToken is a token as what was done by it shows it; nil: by none.
+func byToken(t tenancy.ByToken) *v1.ByToken {
+	if t.ID == 0 {
+		return nil
+	}
+	return &v1.ByToken{ID: decimal(t.ID), Name: t.Name}
 }
 
 // Token is a token that was made just now, as the API shows it; without its secret.

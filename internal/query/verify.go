@@ -50,13 +50,17 @@ type audit struct {
 	posted   map[ledger.Cause]int64 // of tiles
 	used     map[id.Attempt][]ledger.Tile
 	spent    map[ledger.Spending]money.Micros // by themselves without their amounts
-	given    map[ledger.Account]money.Micros  // to grants, with what was carried over into them
-	carried  map[ledger.Account]money.Micros  // out of grants
+	byToken  map[ledger.TokenSpending]money.Micros
+	given    map[ledger.Account]money.Micros // to grants, with what was carried over into them
+	carried  map[ledger.Account]money.Micros // out of grants
 
-	transfers, balance, daily, spending, grants, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
+	transfers, balance, daily, spending, tokens, grants, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
 }
 
-type jobSums struct{ deposit, charge, refund, returned int64 }
+type jobSums struct {
+	deposit, charge, refund, returned int64
+	token                             id.Token // of the last
+}
 
 // attemptSums is what an attempt was charged, less refunds, and what it would have
 // been charged beyond its deposit.
@@ -72,7 +76,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 	}
 	a := &audit{
 		r: r, w: r.Worlds.World(), balances: map[ledger.Account]int64{}, jobs: map[id.Job]jobSums{}, attempts: map[id.Attempt]attemptSums{},
-		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{}, spent: map[ledger.Spending]money.Micros{},
+		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{}, spent: map[ledger.Spending]money.Micros{}, byToken: map[ledger.TokenSpending]money.Micros{},
 		given: map[ledger.Account]money.Micros{}, carried: map[ledger.Account]money.Micros{},
 	}
 	a.names()
@@ -83,6 +87,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 	}
 	a.compareBalances()
 	a.compareSpending()
+	a.compareTokens()
 	a.compareGrants()
 	a.compareWaste()
 	out := v1.Verification{OK: true, Seq: a.w.Seq, Transfers: a.transfers.n}
@@ -96,7 +101,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 
 func (a *audit) checks() []*check {
 	return []*check{
-		&a.transfers, &a.balance, &a.daily, &a.spending, &a.grants, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.periods, &a.log, &a.counters,
+		&a.transfers, &a.balance, &a.daily, &a.spending, &a.tokens, &a.grants, &a.signs, &a.deposits, &a.perJob, &a.charges, &a.tiles, &a.time, &a.lost, &a.periods, &a.log, &a.counters,
 	}
 }
 
@@ -106,6 +111,7 @@ func (a *audit) names() {
 		"balances are the sums of their transfers",
 		"daily sums are those of their transfers",
 		"what users spent is the sum of their charges",
+		"what tokens spent is the sum of their jobs' charges",
 		"grants are what was given and carried over, once for each period",
 		"nothing is negative that may not be",
 		"deposits are what open jobs have set aside",

@@ -115,6 +115,9 @@ func (a *audit) add(t ledger.Transfer) {
 		a.spends(t)
 	}
 	if t.Job != 0 {
+		if t.User != 0 {
+			j.token = t.Token
+		}
 		a.jobs[t.Job], a.attempts[key] = j, at
 	}
 }
@@ -131,6 +134,25 @@ func (a *audit) spends(t ledger.Transfer) {
 	}
 	if a.spent[k] += n; a.spent[k] == 0 {
 		delete(a.spent, k)
+	}
+	if t.Token != 0 {
+		k := ledger.TokenSpending{Token: t.Token, Day: k.Day}
+		if a.byToken[k] += n; a.byToken[k] == 0 {
+			delete(a.byToken, k)
+		}
+	}
+}
+
+// compareTokens compares what caps of tokens count as spent with the transfers, both ways.
+func (a *audit) compareTokens() {
+	for have := range a.w.Ledger.TokenSpendings {
+		k := have
+		k.Amount = 0
+		a.tokens.want(a.byToken[k] == have.Amount, "token %d on %s: %s is counted, the charges come to %s", k.Token, stamp(k.Day*ledger.Day), have.Amount, a.byToken[k])
+		delete(a.byToken, k)
+	}
+	for k, n := range a.byToken {
+		a.tokens.want(false, "token %d on %s: nothing is counted, the charges come to %s", k.Token, stamp(k.Day*ledger.Day), n)
 	}
 }
 
@@ -222,6 +244,9 @@ func (a *audit) job(j *workload.Job) {
 	a.perJob.want(ok, "job %d says deposit %s, charged %s, returned %s, refunded %s; its transfers %s, %s, %s, %s",
 		j.ID, j.Deposit, j.Charged, j.Returned, j.Refunded,
 		money.Micros(t.deposit), money.Micros(t.charge-t.refund), money.Micros(t.returned), money.Micros(t.refund))
+	if t.deposit+t.charge != 0 {
+		a.tokens.want(t.token == j.Token.ID, "job %d was submitted by token %d, its last transfer names %d", j.ID, j.Token.ID, t.token)
+	}
 	for _, past := range j.Past {
 		a.attempt(j, past)
 	}

@@ -211,7 +211,7 @@ func (s *Server) still(in *entrance) error {
 	was.Now = p.Now
 	job, live := w.Workload.Jobs.Get(in.job.ID)
 	switch {
-	case p != was, live && !w.Can(p, access.JobEnter, job.User, job.Account):
+	case p != was, live && !w.CanJob(p, access.JobEnter, job):
 		return errWithdrawn
 	case !live, job.Attempt.N != in.attempt, !slices.Contains([]workload.JobState{workload.Running, workload.Stopping}, job.State):
 		return errEnded

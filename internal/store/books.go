@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
 
@@ -226,6 +227,30 @@ func (b *Books) Steps(ids []id.Job, each func(*workload.Step) error) error {
 		var w where
 		in(&w, "job", ids)
 		return steps().each(b.ctx, b.q, w.page("job, n", 0), w.args, each)
+	})
+}
+
+// TokensOf finds the tokens by which jobs were submitted, of those that were by one.
+func (b *Books) TokensOf(ids []id.Job) (map[id.Job]tenancy.ByToken, error) {
+	out := map[id.Job]tenancy.ByToken{}
+	return out, chunks(ids, func(ids []id.Job) error {
+		var w where
+		in(&w, "job.id", ids)
+		w.add("job.token <> 0")
+		rows, err := b.q.QueryContext(b.ctx, "SELECT job.id, token.id, token.name FROM job JOIN token ON token.id = job.token WHERE "+strings.Join(w.text, " AND "), w.args...)
+		if err != nil {
+			return wrap("reading tokens", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var j id.Job
+			var t tenancy.ByToken
+			if err := rows.Scan(&j, &t.ID, &t.Name); err != nil {
+				return wrap("reading tokens", err)
+			}
+			out[j] = t
+		}
+		return wrap("reading tokens", rows.Err())
 	})
 }
 

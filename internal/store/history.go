@@ -9,6 +9,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/store/chain"
+	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -214,6 +215,21 @@ func (w *where) touching(a ledger.Account) {
 	}
 	w.add(`id IN (SELECT id FROM transfer WHERE source = ? AND source NOT LIKE 'deposit:%'
 		UNION ALL SELECT id FROM transfer WHERE target = ? AND target NOT LIKE 'deposit:%')`, string(a), string(a))
+}
+
+// TokenNames finds what tokens are called, those that are gone too.
+func (s *Store) TokenNames(ctx context.Context, ids []id.Token) (map[id.Token]string, error) {
+	out := map[id.Token]string{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	var w where
+	in(&w, "id", ids)
+	err := tokens().each(ctx, s.read, w.page("id", 0), w.args, func(t *tenancy.Token) error {
+		out[t.ID] = t.Name
+		return nil
+	})
+	return out, err
 }
 
 // TileFilter narrows a list of tiles; what is zero doesn't.

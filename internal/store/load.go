@@ -121,6 +121,7 @@ func (l loader) ledger() error {
 			})
 		},
 		l.spending,
+		l.tokenSpending,
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM transfer", func(n, _ int64) world.Change {
 			return ledger.Counted{Transfer: id.Transfer(n)}
 		}),
@@ -185,6 +186,24 @@ func (l loader) spending() error {
 		l.fold(ledger.SpendingSet{Row: r})
 	}
 	return wrap("summing what users spent", rows.Err())
+}
+
+// tokenSpending adds up what the jobs of each token were charged on each day.
+func (l loader) tokenSpending() error {
+	rows, err := l.q.QueryContext(l.ctx, `SELECT job.token, s.day, CAST(SUM(s.spent) AS BIGINT) FROM job JOIN spent_day s ON s.job = job.id
+		WHERE job.token <> 0 AND s.person <> 0 GROUP BY job.token, s.day HAVING SUM(s.spent) <> 0`)
+	if err != nil {
+		return wrap("summing what tokens spent", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r ledger.TokenSpending
+		if err := rows.Scan(&r.Token, &r.Day, &r.Amount); err != nil {
+			return wrap("summing what tokens spent", err)
+		}
+		l.fold(ledger.TokenSpendingSet{Row: r})
+	}
+	return wrap("summing what tokens spent", rows.Err())
 }
 
 // sums adds the transfers up by ledger account, without those that come to zero.

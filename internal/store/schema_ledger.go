@@ -72,6 +72,7 @@ func transfers() *relation[ledger.Transfer] {
 			},
 			dst: func(*row) any { return new(int64) },
 		},
+		num("token", func(r *row) *id.Token { return &r.Token }),
 	}}
 }
 

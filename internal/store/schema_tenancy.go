@@ -5,6 +5,7 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/tenancy"
 )
 
@@ -107,5 +108,8 @@ func tokens() *relation[tenancy.Token] {
 		num("account", func(r *row) *id.Account { return &r.Account }),
 		num("idle", func(r *row) *int64 { return &r.Idle }),
 		num("used", func(r *row) *int64 { return &r.Used }),
+		num("spend", func(r *row) *money.Micros { return &r.Caps.Spend }),
+		str("spend_per", func(r *row) *string { return &r.Caps.Per }),
+		num("devices", func(r *row) *int64 { return &r.Caps.Devices }),
 	}}
 }

@@ -25,9 +25,11 @@ func jobs() *relation[workload.Job] {
 		num("returned", func(r *row) *money.Micros { return &r.Returned }),
 		num("array_of", func(r *row) *id.Job { return &r.Of }),
 		num("element", func(r *row) *int64 { return &r.Index }),
+		num("token", func(r *row) *id.Token { return &r.Token.ID }), // also in the body
 		doc("spec", func(r *row) *workload.Spec { return &r.Spec }),
 		body(
 			attr[row]{"in", func(r *row) any { return &r.In }},
+			attr[row]{"token", func(r *row) any { return &r.Token }},
 			attr[row]{"steps", func(r *row) any { return &r.Steps }},
 			attr[row]{"shared", func(r *row) any { return &r.Shared }},
 			attr[row]{"array", func(r *row) any { return &r.Array }},

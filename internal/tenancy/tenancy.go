@@ -8,6 +8,7 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
 )
 
 // Billing says what money means for an account.
@@ -135,6 +136,45 @@ type Token struct {
 	// Idle is for how long, in ns, a session lives unused; 0 on a personal token.
 	Idle int64
 	Used int64 // ns; when a session was last seen in use, give or take Idle/UseStep
+	Caps Caps
+}
+
+// Caps bound what all jobs that are submitted by a token come to together. They never
+// change. The zero value bounds nothing.
+type Caps struct {
+	Spend   money.Micros `json:",omitempty"` // charged and set aside; 0: any amount
+	Per     string       `json:",omitempty"` // of what is charged: "day", "week" or "month", of UTC; "": in all
+	Devices int64        `json:",omitempty"` // milli-devices that they hold at once; 0: any number, below 0: none
+}
+
+// NoDevices is a cap on devices that leaves none.
+const NoDevices = -1
+
+// MostDevices is the cap on devices, in milli-devices, if there is one.
+func (c Caps) MostDevices() (most int64, capped bool) { return max(c.Devices, 0), c.Devices != 0 }
+
+// ByToken is the personal token by which a job was submitted, as it stays with the job
+// when the token is gone; zero: by none.
+type ByToken struct {
+	ID   id.Token `json:",omitempty"`
+	Name string   `json:",omitempty"`
+	Caps Caps     `json:",omitzero"`
+}
+
+// String is its name and, as names come again, its number.
+func (t ByToken) String() string {
+	if t.ID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s #%d", t.Name, t.ID)
+}
+
+// By is the token as the jobs that are submitted by it keep it; a session is none.
+func (t Token) By() ByToken {
+	if t.Session() {
+		return ByToken{}
+	}
+	return ByToken{t.ID, t.Name, t.Caps}
 }
 
 // UseStep is into how many parts Idle is divided: a session's use is noted once in

@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
+	"croft.dev/croft/internal/tenancy"
 )
 
 // JobState is where a job stands.
@@ -81,9 +82,10 @@ type Job struct {
 	Path      []id.Account // the account and its ancestors at submission, itself first
 	Spec      Spec
 	State     JobState
-	Submitted int64 // ns
-	Pinned    bool  // an operator has fixed its priority:
-	Pin       int64 // points
+	Submitted int64           // ns
+	Token     tenancy.ByToken // by which it was submitted
+	Pinned    bool            // an operator has fixed its priority:
+	Pin       int64           // points
 	Message   string
 	Seq       int64 // log row of the last change
 

@@ -27,8 +27,9 @@ type Lane struct {
 	QoS       string
 	Own       int64 // the priority that its user gave it
 	Size      Size
-	Pinned    bool  // by an operator: its priority is Pin, and doesn't rise
-	Pin       int64 // points
+	Pinned    bool     // by an operator: its priority is Pin, and doesn't rise
+	Pin       int64    // points
+	Token     id.Token // whose cap on devices its jobs count for; 0: of none
 }
 
 // Size is how large a job is, in powers of two: 1 is up to one, 2 is two, 3 is up to
@@ -48,10 +49,14 @@ func doublings(n int64) int8 { return int8(1 + bits.Len64(uint64(max(n, 1)-1))) 
 
 // LaneOf is the lane that the job waits in.
 func (j *Job) LaneOf() Lane {
-	return Lane{
+	l := Lane{
 		Partition: j.Spec.Partition, In: j.In, Account: j.Account, User: j.User, QoS: j.Spec.QoS, Own: j.Spec.Priority,
 		Size: SizeOf(j.Spec.Ranks()*j.Spec.GPU, j.Spec.Ranks()*j.Spec.CPU), Pinned: j.Pinned, Pin: j.Pin,
 	}
+	if _, capped := j.Token.Caps.MostDevices(); capped {
+		l.Token = j.Token.ID
+	}
+	return l
 }
 
 // QueueOf names the queue of a partition, or that of a reservation in it: those who
@@ -73,9 +78,14 @@ func (l Lane) Key() string {
 	k = binary.BigEndian.AppendUint64(k, uint64(l.User))
 	k = binary.BigEndian.AppendUint64(k, uint64(l.Own))
 	k = append(k, byte(l.Size.Devices), byte(l.Size.Cores), 0)
+	flags := len(k) - 1
 	if l.Pinned {
-		k[len(k)-1] = 1
+		k[flags] = 1
 		k = binary.BigEndian.AppendUint64(k, uint64(l.Pin))
+	}
+	if l.Token != 0 {
+		k[flags] |= 2
+		k = binary.BigEndian.AppendUint64(k, uint64(l.Token))
 	}
 	return string(append(k, l.QoS...))
 }

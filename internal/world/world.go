@@ -198,7 +198,7 @@ func (w *World) count(j *workload.Job, sign int64) {
 
 // WhoOf is whom a job's use counts for.
 func WhoOf(j *workload.Job) limits.Who {
-	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition, QoS: j.Spec.QoS}
+	return limits.Who{Path: j.Path, User: j.User, Partition: j.Spec.Partition, QoS: j.Spec.QoS, Token: j.Token}
 }
 
 // IdlePolicy is the one that is for a job.
@@ -297,8 +297,8 @@ func (w *World) Principal(u id.User, token id.Token, now int64) access.Principal
 	if !ok || t.User != u || !t.Usable(now) {
 		return access.Principal{}
 	}
-	p.Narrow = access.Narrowing{Token: int64(token), Scopes: t.Scopes, Account: int64(t.Account)}
-	if t.Scopes != 0 || t.Account != 0 {
+	p.Narrow = access.Narrowing{Token: int64(token), Scopes: t.Scopes, Account: int64(t.Account), Capped: t.Caps != tenancy.Caps{}}
+	if !t.Session() {
 		p.Narrow.Name = t.Name
 	}
 	return p
@@ -313,6 +313,25 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 		t.Within = w.Tenancy.Within(account, id.Account(p.Narrow.Account))
 	}
 	return access.Authorize(p, action, t)
+}
+
+// CanJob is Can of a job: whether the principal may do something to it or in it.
+func (w *World) CanJob(p access.Principal, action access.Action, j *workload.Job) bool {
+	t := access.Target{Owner: int64(j.User), Token: int64(j.Token.ID)}
+	if !p.System {
+		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, max(p.Now, w.Now))
+		t.Within = w.Tenancy.Within(j.Account, id.Account(p.Narrow.Account))
+	}
+	return access.Authorize(p, action, t)
+}
+
+// OnlyItsOwn is what more is told to a token with caps that may not do something to a job of
+// its user's; "" to others.
+func OnlyItsOwn(p access.Principal, j *workload.Job) string {
+	if !p.Narrow.Capped || int64(j.User) != p.User || int64(j.Token.ID) == p.Narrow.Token {
+		return ""
+	}
+	return ": token " + p.Narrow.Name + " has caps, and acts only in jobs that were submitted by it"
 }
 
 // View is what admission decides on, at time now. It is for one goroutine.
