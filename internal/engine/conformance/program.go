@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"time"
 
 	"croft.dev/croft/internal/engine"
 )
@@ -15,6 +16,7 @@ func programCases() []testCase {
 		{name: "the program begins in its working directory", run: workdir},
 		{name: "the devices given are the ones seen", run: devices},
 		{name: "Exec returns output and exit code", run: execOutput},
+		{name: "Exec gives what comes out after the end of what is typed", run: execTyped},
 		{name: "Exec sees the attempt's environment", run: execEnvironment},
 		{name: "Exec in an unknown attempt is not found", run: execUnknown},
 	}
@@ -103,6 +105,27 @@ func execDrains(w *world) {
 	w.must("Exec", e)
 	if code != 0 || out.Len() > 0 || err.Len() > 0 {
 		w.Errorf("exit code %d, %q, %q: some of the input was lost", code, out.String(), err.String())
+	}
+}
+
+// execTyped is ssh -tt JOB cmd </dev/null: what comes out after the end of what is typed isn't
+// lost, and a program that reads gets to know of that end.
+func execTyped(w *world) {
+	a := w.start(w.Commands.Sleep)
+	w.awaitPhase(a.Attempt.Primary(), engine.PhaseRunning)
+	for in, command := range map[string][]string{
+		"":        w.Commands.Print([]Line{{Text: "first", Pause: time.Second}, {Text: "later"}}, 5),
+		"later":   w.Commands.Copy,
+		"later\n": w.Commands.Copy,
+	} {
+		var out bytes.Buffer
+		code, err := call(w, "Exec", func() (int, error) {
+			return w.Engine.Exec(w.Context(), a.Attempt.Primary(), engine.ExecRequest{Command: command, TTY: true, Stdin: strings.NewReader(in), Stdout: &out})
+		})
+		w.must("Exec", err)
+		if want := map[bool]int{true: 5}[in == ""]; code != want || !strings.Contains(out.String(), "later") {
+			w.Errorf("typed %q: exit code %d of %d, output %q", in, code, want, out.String())
+		}
 	}
 }
 

@@ -54,6 +54,11 @@ func (e *Engine) execIn(ctx context.Context, container string, req engine.ExecRe
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if req.TTY && req.Stdin != nil {
+		req.Stdin = engine.Typed(ctx, req.Stdin)
+	}
 	err = stream(ctx, r.GetUrl(), streams{req.TTY, req.Stdin, or(req.Stdout), or(req.Stderr), req.Resize})
 	var exit utilexec.CodeExitError
 	if errors.As(err, &exit) {

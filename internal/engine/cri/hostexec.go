@@ -36,6 +36,11 @@ func (e *Engine) execHost(ctx context.Context, id engine.StepID, h hostStep, req
 	if req.TTY && p.Getenv("TERM") == "" {
 		p.Env = append(p.Env, "TERM=xterm")
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if req.TTY && req.Stdin != nil {
+		req.Stdin = engine.Typed(ctx, req.Stdin)
+	}
 	s, err := openStdio(req, p.UID)
 	if err != nil {
 		return 0, fmt.Errorf("cri: exec: %w", err)

@@ -50,6 +50,11 @@ func (e *Engine) execIn(ctx context.Context, p *corev1.Pod, id engine.StepID, re
 		Container: containerName(id.N), Command: req.Command,
 		Stdin: req.Stdin != nil, Stdout: true, Stderr: !req.TTY, TTY: req.TTY,
 	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if req.TTY && req.Stdin != nil {
+		req.Stdin = engine.Typed(ctx, req.Stdin)
+	}
 	err := e.stream(ctx, address, remotecommand.StreamOptions{Stdin: req.Stdin, Stdout: or(req.Stdout), Stderr: or(req.Stderr), Tty: req.TTY}, req.Resize)
 	var exit utilexec.CodeExitError
 	if errors.As(err, &exit) {
