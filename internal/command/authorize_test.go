@@ -370,6 +370,10 @@ var may = map[string]struct {
 		},
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"session.by_links": {
+		func(*sim) world.Command { return command.SessionByLinks{User: "ada", Expires: 1 << 62} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
 	"session.end": {
 		func(*sim) world.Command { return command.SessionsEnd{User: "ada"} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,

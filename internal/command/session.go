@@ -95,7 +95,7 @@ func (c SessionOpen) Decide(w *world.World, at world.Context) (world.Outcome, er
 		return world.Outcome{}, fault.New(codes.Unauthenticated, "the user or the password is wrong")
 	}
 	changes := sessionsEnd(w, user.ID, func(t tenancy.Token) bool { return !t.Usable(at.Now) })
-	changes = append(changes, c.giveWay(w, user.ID, at.Now)...)
+	changes = append(changes, giveWay(w, user.ID, at.Now)...)
 	if c.Renewed != "" {
 		kept.Hash = c.Renewed
 		changes = append(changes, tenancy.PasswordSet{Row: kept})
@@ -107,8 +107,41 @@ func (c SessionOpen) Decide(w *world.World, at world.Context) (world.Outcome, er
 	return world.Outcome{Changes: append(changes, tenancy.TokenSet{Row: row}), Result: row, Event: world.Event{Message: fmt.Sprintf("session %d of %s opened", row.ID, c.User)}}, nil
 }
 
+// SessionByLinks gives a user's browsers a session that come in by links of his, where none
+// was shown when he asked for them: the machine said who he is. All share it, so that logging
+// out of one ends it for all.
+type SessionByLinks struct {
+	User    string
+	Expires int64 // ns; one that there is goes on until then, at least
+}
+
+// Kind is session.by_links.
+func (SessionByLinks) Kind() string { return "session.by_links" }
+
+// Decide opens it, or lets it go on. Its result is the row.
+func (c SessionByLinks) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	user, ok := w.Tenancy.User(c.User)
+	if !ok || !w.Can(at.Principal, access.TokenRun, user.ID, 0) {
+		return world.Outcome{}, fault.NotFound("user", c.User)
+	}
+	if c.Expires <= at.Now {
+		return world.Outcome{}, fault.Invalid("expires", "is in the past")
+	}
+	for _, t := range w.Tenancy.TokensOf(user.ID) {
+		if t.ByLinks() && t.Usable(at.Now) {
+			t.Expires, t.Used, t.Idle = max(t.Expires, c.Expires), at.Now, c.Expires-at.Now
+			return world.Outcome{Changes: []world.Change{tenancy.TokenSet{Row: t}}, Result: t, Event: world.Event{Message: fmt.Sprintf("session %d of %s goes on by a link", t.ID, c.User)}}, nil
+		}
+	}
+	changes := sessionsEnd(w, user.ID, func(t tenancy.Token) bool { return !t.Usable(at.Now) })
+	changes = append(changes, giveWay(w, user.ID, at.Now)...)
+	k := w.Tenancy.NextToken()
+	row := tenancy.Token{ID: k, User: user.ID, Name: "browsers, by links", Hash: tenancy.LinksHash(k), Created: at.Now, Expires: c.Expires, Idle: c.Expires - at.Now, Used: at.Now}
+	return world.Outcome{Changes: append(changes, tenancy.TokenSet{Row: row}), Result: row, Event: world.Event{Message: fmt.Sprintf("session %d of %s opened by a link", k, c.User)}}, nil
+}
+
 // giveWay ends what is too much for one more session.
-func (c SessionOpen) giveWay(w *world.World, u id.User, now int64) []world.Change {
+func giveWay(w *world.World, u id.User, now int64) []world.Change {
 	var live []tenancy.Token
 	for _, t := range w.Tenancy.TokensOf(u) {
 		if t.Session() && t.Usable(now) {

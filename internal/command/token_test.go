@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
@@ -17,7 +19,6 @@ import (
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
-	"pgregory.net/rapid"
 )
 
 // makeToken gives somebody a token with caps.
@@ -242,5 +243,42 @@ func TestATokensWorkspace(t *testing.T) {
 	_, err := s.do(s.user("ada"), command.WorkspaceStart{Job: k})
 	if f := refusal(t, err); f.Reasons[0].Scope != "token ci of ada" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Browsers that come in by links share a session of their own, which goes on with each link
+// and ends with the others; one of that name by a password isn't it.
+func TestSessionByLinks(t *testing.T) {
+	s := crowd(t)
+	ada := s.user("ada")
+	by := func(expires int64) tenancy.Token {
+		t.Helper()
+		out, err := s.do(ada, command.SessionByLinks{User: "ada", Expires: s.now + expires})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.(tenancy.Token)
+	}
+	named := s.must(t, ada, command.SessionOpen{User: "ada", Name: "browsers, by links", Hash: "other", Verified: "old", Expires: s.now + 100*hour, Idle: hour}).(tenancy.Token)
+	first := by(12 * hour)
+	if first.ID == named.ID || !first.Session() || !first.ByLinks() || named.ByLinks() {
+		t.Errorf("%+v beside %+v", first, named)
+	}
+	s.now += hour
+	if again := by(12 * hour); again.ID != first.ID || again.Expires != s.now+12*hour || again.End() != s.now+12*hour {
+		t.Errorf("by another link: %+v", again)
+	}
+	if again := by(hour); again.Expires != s.now+12*hour {
+		t.Errorf("a shorter one cuts it: %+v", again)
+	}
+	if _, err := s.do(ada, command.SessionByLinks{User: "ada", Expires: s.now}); fault.Of(err) != codes.Invalid {
+		t.Errorf("one that is over: %v", err)
+	}
+	s.must(t, ada, command.SessionsEnd{User: "ada"})
+	if row, ok := s.w.Tenancy.Tokens.Get(first.ID); ok && row.Usable(s.now) {
+		t.Error("it goes on after all sessions have ended")
+	}
+	if next := by(12 * hour); next.ID == first.ID {
+		t.Error("one that has ended goes on")
 	}
 }

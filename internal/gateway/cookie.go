@@ -19,7 +19,7 @@ const cookieLife = 12 * time.Hour
 // badge is what a cookie says: whom it is of, and what he had shown.
 type badge struct {
 	user  id.User
-	token id.Token // 0: the peer of the socket
+	token id.Token // a session or a token, with which the cookie ends
 	ends  int64    // ns
 }
 
@@ -66,7 +66,7 @@ func parseBadge(text string) (badge, bool) {
 			return badge{}, false
 		}
 	}
-	return badge{id.User(n[0]), id.Token(n[1]), n[2]}, n[0] > 0 && n[1] >= 0
+	return badge{id.User(n[0]), id.Token(n[1]), n[2]}, n[0] > 0 && n[1] > 0
 }
 
 // badgeOf is the one that a request shows at a host. Where several are good and not the same

@@ -52,6 +52,9 @@ type Logins interface {
 	// LogIn opens a session for who knows a user's password, at the pace that guesses allow.
 	// The error is a *fault.Error.
 	LogIn(r *http.Request, user, password, name string) (tenancy.Token, error)
+	// ByLinks is the session of a user's browsers that come in by links for which he has shown
+	// none; it lasts until a time in ns, at least.
+	ByLinks(ctx context.Context, user id.User, until int64) (id.Token, error)
 	// LogOut ends the session that p came by, if it did.
 	LogOut(ctx context.Context, p access.Principal) error
 	// Bearer is whom a token of this server in the header Authorization stands for. ours is

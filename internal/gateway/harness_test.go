@@ -107,8 +107,18 @@ func (l *fakeLogins) LogIn(_ *http.Request, user, password, name string) (tenanc
 	return l.h.session(user), nil
 }
 
+func (l *fakeLogins) ByLinks(ctx context.Context, user id.User, until int64) (id.Token, error) {
+	u, _ := l.h.seq.World().Tenancy.Users.Get(user)
+	got, err := l.h.seq.Do(ctx, sequencer.Actor{User: user}, command.SessionByLinks{User: u.Name, Expires: until}, sequencer.Key{})
+	if err != nil {
+		return 0, err
+	}
+	return got.Result.(tenancy.Token).ID, nil
+}
+
 func (l *fakeLogins) LogOut(ctx context.Context, p access.Principal) error {
-	_, err := l.h.seq.Do(ctx, sequencer.Actor{System: true}, command.TokenRevoke{User: p.Name, Token: id.Token(p.Narrow.Token)}, sequencer.Key{})
+	row, _ := l.h.seq.World().Tenancy.Tokens.Get(id.Token(p.Narrow.Token))
+	_, err := l.h.seq.Do(ctx, sequencer.Actor{System: true}, command.TokenRevoke{User: p.Name, Token: row.ID, Session: row.Session()}, sequencer.Key{})
 	return err
 }
 

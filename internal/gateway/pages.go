@@ -152,7 +152,7 @@ func (s *Server) lead(w http.ResponseWriter, r *http.Request, to string) {
 // path without it. A ticket that is spent leads there as well: it may be the page's own
 // history.
 func (s *Server) redeem(w http.ResponseWriter, r *http.Request, a address.App) {
-	if r.Method != http.MethodGet || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
+	if dest := r.Header.Get("Sec-Fetch-Dest"); r.Method != http.MethodGet || dest != "" && dest != "document" || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
 		w.Header().Set("Allow", http.MethodGet)
 		s.page(w, r, http.StatusMethodNotAllowed, problem{code: codes.Invalid, title: "Not like that", text: "This address is opened by a browser, once."})
 		return
@@ -161,14 +161,35 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request, a address.App) {
 	if a == (address.App{}) {
 		host, at = s.Site.Hostname(), s.Site.URL
 	}
-	next := "/"
-	if t, ok := s.Tickets.redeem(r.URL.Query().Get("ticket"), a); ok {
-		if p, known := s.Logins.Known(r.Context(), t.user, t.token); known {
-			s.setCookie(w, host, s.newBadge(id.User(p.User), t.token))
-			next = t.next
+	t, ok := s.Tickets.redeem(r.URL.Query().Get("ticket"), a)
+	p, known := s.Logins.Known(r.Context(), t.user, t.token)
+	if !ok || !known {
+		s.lead(w, r, at("/"))
+		return
+	}
+	if other, ok := s.otherwise(r, host, p); ok {
+		s.page(w, r, http.StatusConflict, problem{code: codes.Conflict, title: "A link of " + p.Name + "'s", text: "This link is for " + p.Name + ", and this browser is known as " + other.Name + " here. To be " + p.Name + ", log out on the server's first page, and ask for another link."})
+		return
+	}
+	if t.token == 0 {
+		var err error
+		if t.token, err = s.Logins.ByLinks(r.Context(), t.user, s.Now()+int64(cookieLife)); err != nil {
+			s.refuse(w, r, err)
+			return
 		}
 	}
-	s.lead(w, r, at(next))
+	s.setCookie(w, host, s.newBadge(t.user, t.token))
+	s.lead(w, r, at(t.next))
+}
+
+// otherwise is as whom else than p a browser is known at a host: a link that somebody gives
+// out doesn't change who another is.
+func (s *Server) otherwise(r *http.Request, host string, p access.Principal) (access.Principal, bool) {
+	b, ok := s.badgeOf(r, host)
+	if !ok || int64(b.user) == p.User {
+		return access.Principal{}, false
+	}
+	return s.Logins.Known(r.Context(), b.user, b.token)
 }
 
 // listed is an application on the first page, or a job that has terminals alone.

@@ -26,6 +26,21 @@ func (s *Server) LogIn(r *http.Request, user, password, name string) (tenancy.To
 	return row, err
 }
 
+// ByLinks is the session of a user's browsers that come in by links for which he has shown
+// none; it lasts until a time in ns, at least.
+func (s *Server) ByLinks(ctx context.Context, user id.User, until int64) (id.Token, error) {
+	u, _ := s.Sequencer.World().Tenancy.Users.Get(user)
+	got, err := s.Sequencer.Do(ctx, sequencer.Actor{User: user}, command.SessionByLinks{User: u.Name, Expires: until}, sequencer.Key{})
+	if err != nil {
+		return 0, err
+	}
+	row, ok := got.Result.(tenancy.Token)
+	if !ok {
+		return 0, unexpected(got)
+	}
+	return row.ID, nil
+}
+
 // LogOut ends the session that p came by; a token that isn't one stays.
 func (s *Server) LogOut(ctx context.Context, p access.Principal) error {
 	t, ok := s.Sequencer.World().Tenancy.Tokens.Get(id.Token(p.Narrow.Token))

@@ -5,6 +5,8 @@ package tenancy
 import (
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
@@ -183,6 +185,15 @@ const UseStep = 16
 
 // Session reports whether the token was made by a password.
 func (t Token) Session() bool { return t.Idle != 0 }
+
+// ByLinks reports whether it is the session of a user's browsers that came in by links, which
+// somebody gets who needn't show a secret. No secret has its hash.
+func (t Token) ByLinks() bool { return t.Session() && strings.HasPrefix(t.Hash, byLinks) }
+
+const byLinks = "links:"
+
+// LinksHash is the hash of that session, by its id.
+func LinksHash(k id.Token) string { return byLinks + strconv.FormatInt(int64(k), 10) }
 
 // End is when the token ends if it isn't used again; 0: never.
 func (t Token) End() int64 {
