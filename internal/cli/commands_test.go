@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,21 @@ func using(j v1.Job) v1.Job {
 }
 
 func page[T any](items ...T) v1.Page[T] { return v1.Page[T]{Items: items} }
+
+// eventPages are n events, so many a page.
+func eventPages(size, n int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+		var out v1.Page[v1.Event]
+		for seq := after + 1; seq <= min(after+size, n); seq++ {
+			out.Items = append(out.Items, v1.Event{Seq: seq, At: event.At, Kind: "job.keep", By: "ada", Job: "131"})
+		}
+		if after+size < n {
+			out.Next = strconv.FormatInt(after+size, 10)
+		}
+		reply(w, http.StatusOK, out)
+	}
+}
 
 // log is a job's whole log.
 func log(frames ...v1.LogFrame) http.HandlerFunc {
@@ -394,6 +410,7 @@ func TestCommands(t *testing.T) {
 		"fairshare-of":       {args: "fairshare ada", with: map[string]any{"GET /v1/fairshare": v1.FairShare{Nodes: []v1.ShareNode{}}}},
 		"clone-bad-set":      {args: "clone R-7 --set gpu"},
 		"events":             {args: "events -n 10"},
+		"events-job":         {args: "events -n 3 --job 131", with: map[string]any{"GET /v1/events": eventPages(2, 5)}},
 		"events-json":        {args: "events --after 1200 -j 131 -o json"},
 		"account":            {args: "account"},
 		"account-bogus":      {args: "account frobnicate"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -421,12 +422,11 @@ With -o json -f each event is one line.`,
 			if follow {
 				return a.followEvents(cmd, c, q)
 			}
-			q.Limit = last
-			page, err := c.EventPage(cmd.Context(), q)
+			events, err := latestEvents(cmd.Context(), c, q, last)
 			if err != nil {
 				return err
 			}
-			return printList(a, page.Items, "no events", a.eventTable(page.Items))
+			return printList(a, events, "no events", a.eventTable(events))
 		},
 	}
 	fs := cmd.Flags()
@@ -436,6 +436,31 @@ With -o json -f each event is one line.`,
 	fs.IntVarP(&last, "last", "n", 50, "how many")
 	a.completeFlag(cmd, "job", a.jobIDs("all"))
 	return cmd
+}
+
+// latestEvents are the last n of what q selects; behind a sequence number that somebody has
+// named, the first n.
+func latestEvents(ctx context.Context, c *v1.Client, q v1.EventQuery, n int) ([]v1.Event, error) {
+	if q.Job == "" || q.After != 0 || n <= 0 {
+		q.Limit = n
+		page, err := c.EventPage(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return page.Items, nil
+	}
+	var out []v1.Event
+	for {
+		page, err := c.EventPage(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
+		out = out[max(0, len(out)-n):]
+		if q.After, err = strconv.ParseInt(page.Next, 10, 64); err != nil {
+			return out, nil // that was the last page
+		}
+	}
 }
 
 func (a *app) eventTable(events []v1.Event) *table {

@@ -191,6 +191,9 @@ func (c ImageShare) Decide(w *world.World, at world.Context) (world.Outcome, err
 	if err != nil {
 		return world.Outcome{}, err
 	}
+	if row.State == asset.Failed && c.Account != "" {
+		return world.Outcome{}, fault.New(codes.Conflict, "image %s wasn't saved: %s", row.Ref, row.Note)
+	}
 	if row.Account, err = sharedWith(w, at, c.Account); err != nil {
 		return world.Outcome{}, err
 	}

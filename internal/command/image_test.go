@@ -105,6 +105,9 @@ func TestSavedImagesAreBounded(t *testing.T) {
 	if diff := cmp.Diff(map[string]asset.ImageState{"a:1": asset.Ready, "c:1": asset.Ready, "c:2": asset.Failed}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	if _, err := s.do(ada, command.ImageShare{Ref: two.Ref, Account: "nlp"}); fault.Of(err) != codes.Conflict || !strings.Contains(err.Error(), "wasn't saved") {
+		t.Errorf("one that wasn't saved is shared: %v", err)
+	}
 	s.must(t, ada, command.ImageSave{Job: k, Step: 1, Name: "c:2"}) // again, in its place
 	u, _ := s.w.Tenancy.User("ada")
 	for i := range 500 {

@@ -159,4 +159,9 @@ func TestSharedJob(t *testing.T) {
 	if _, err := ben.Job(t.Context(), job); v1.CodeOf(err) != codes.NotFound {
 		t.Errorf("unshared again: %v", err)
 	}
+	h.as("ada", command.JobShare{Job: k, User: "ben", Level: access.ShareFull})
+	h.end(job, 0)
+	if _, err := ben.Job(t.Context(), job); v1.CodeOf(err) != codes.NotFound {
+		t.Errorf("one that has ended: %v", err)
+	}
 }

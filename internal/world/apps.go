@@ -29,7 +29,7 @@ func (w *World) CanApp(p access.Principal, a access.Action, j *workload.Job) boo
 		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, now)
 		t.Within = w.Tenancy.Within(j.Account, id.Account(p.Narrow.Account))
 	}
-	if w.Site.Apps.Shared {
+	if w.Site.Apps.Shared && j.State != workload.Ended {
 		t.Share, t.Public = w.shareOf(p, j, now)
 	}
 	return access.Authorize(p, a, t)
