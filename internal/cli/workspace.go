@@ -272,6 +272,9 @@ on; its name and account stay.`,
 			if job == nil {
 				return usage("no such workspace: %s (croft workspace ls)", args[0])
 			}
+			if err := ownWorkspace(cmd.Context(), c, job, args[0]); err != nil {
+				return err
+			}
 			changes, err := o.changes(a, cmd)
 			if err != nil {
 				return err
@@ -293,6 +296,19 @@ on; its name and account stay.`,
 		_ = fs.MarkHidden(none) // a workspace has none, or keeps it, as the server says
 	}
 	return cmd
+}
+
+// ownWorkspace refuses to go on with somebody else's that runs; the server does with one that
+// is to be started. Only one's own are found by their names.
+func ownWorkspace(ctx context.Context, c *v1.Client, job *v1.Job, named string) error {
+	if job.State == "stopped" || job.Name == named {
+		return nil
+	}
+	me, err := c.Me(ctx)
+	if err != nil || me.User == job.User {
+		return err
+	}
+	return usage("%s is %s's, and %s: croft app open %s, if it is shared with you", clean(job.ID), clean(job.User), clean(job.State), clean(job.ID))
 }
 
 func (a *app) workspaceStopCmd() *cobra.Command {

@@ -35,6 +35,8 @@ func TestWorkspaceUp(t *testing.T) {
 	failed := job("stopped")
 	failed.Outcome, failed.Message = "failed", "no such image"
 	refused := &v1.Problem{Status: 422, Code: "refused", ID: "119", Detail: "asked for 8 gpu, gpu1 has 4", Reasons: reasons, Remedy: remedy}
+	bens := job("running")
+	bens.User = "ben"
 	for name, tt := range map[string]struct {
 		line    string
 		answers map[string]any
@@ -70,6 +72,10 @@ func TestWorkspaceUp(t *testing.T) {
 		"no such template": {line: "workspace new lab", answers: map[string]any{"GET /v1/templates": templates}, code: 2, says: []string{"no such template: lab (there are: jupyter)"}},
 		"one that runs":    {line: "notebook", answers: ready, says: []string{"119.apps.localhost"}, never: "POST /v1/jobs {"},
 		"for a script":     {line: "workspace start jupyter -o json", answers: ready, says: []string{`"id": "119"`, `"url": "http://119.apps.localhost:7370/.croft/open?ticket=x"`}},
+		"somebody else's that runs": {
+			line: "workspace start 119", answers: map[string]any{"GET /v1/jobs/119": bens, "GET /v1/me": me}, code: 2, never: "POST",
+			says: []string{"119 is ben's, and running: croft app open 119"},
+		},
 		"one that is just being deleted": {
 			line: "notebook -d", answers: map[string]any{"GET /v1/jobs/jupyter": job("stopping"), "GET /v1/jobs/119": job("ended"), "GET /v1/templates": templates, "POST /v1/jobs": job("queued")},
 			says: []string{"119 jupyter is being stopped"}, asks: []string{"POST /v1/jobs {"},

@@ -52,7 +52,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, p prob
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "code": p.code, "title": p.title, "detail": p.text}) // a reader that went away
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "code": p.code, "title": p.title, "detail": strings.TrimSpace(p.text + " " + p.command)}) // a reader that went away
 }
 
 // refuse answers with an error. What isn't a fault is nobody's business.
