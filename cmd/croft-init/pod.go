@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -159,6 +160,10 @@ func signalStep(dir, name string) error {
 	return err
 }
 
+// killTime is how long killStep tries. What was killed is there until it has run once more,
+// which takes a while on a busy machine.
+const killTime = 8 * time.Second
+
 // killStep kills everything below the one who watches, until there is nothing; where nobody
 // does, all of the container. Process 1 can't be killed from within, and is asked to end.
 func killStep(dir string) error {
@@ -169,7 +174,7 @@ func killStep(dir string) error {
 	case alone && pid == 1:
 		return syscall.Kill(pid, syscall.SIGTERM)
 	}
-	for range 100 {
+	for end := time.Now().Add(killTime); time.Now().Before(end); <-time.After(time.Millisecond) {
 		all, err := beside()
 		if !alone {
 			all, err = below(pid)
@@ -181,7 +186,7 @@ func killStep(dir string) error {
 			_ = syscall.Kill(p, syscall.SIGKILL) // it may have ended
 		}
 	}
-	return errors.New("new processes come as fast as they are killed")
+	return errors.New("there are processes still: new ones come as fast as they are killed, or the machine doesn't get round to ending them")
 }
 
 // below are all processes that descend from one, but for this one.
