@@ -184,6 +184,27 @@ func (f *forwarded) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// SetDeadline implements net.Conn, as SetReadDeadline and SetWriteDeadline do. That the far
+// side has ended is for Read and Write to say, which know why: a pipe says it here already.
+func (f *forwarded) SetDeadline(t time.Time) error { return unlessEnded(f.Conn.SetDeadline(t)) }
+
+// SetReadDeadline implements net.Conn.
+func (f *forwarded) SetReadDeadline(t time.Time) error {
+	return unlessEnded(f.Conn.SetReadDeadline(t))
+}
+
+// SetWriteDeadline implements net.Conn.
+func (f *forwarded) SetWriteDeadline(t time.Time) error {
+	return unlessEnded(f.Conn.SetWriteDeadline(t))
+}
+
+func unlessEnded(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
+}
+
 // Listen implements engine.Engine.
 func (e *Engine) Listen(ctx context.Context, id engine.StepID, port uint16) (net.Listener, error) {
 	if _, err := e.running(ctx, id); err != nil {

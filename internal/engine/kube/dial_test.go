@@ -4,7 +4,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	streams "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/tools/portforward"
+
+	"croft.dev/croft/internal/engine"
 )
 
 // Where something on the way knows no WebSockets, a port is reached all the same.
@@ -92,5 +96,24 @@ func TestDialIsGivenUp(t *testing.T) {
 	case <-gone:
 	case <-time.After(10 * time.Second):
 		t.Error("the connection stays")
+	}
+}
+
+// A connection that the far side has ended takes deadlines, as one of TCP does, and says at the
+// first Read why it ended.
+func TestDeadlinesOfWhatHasEnded(t *testing.T) {
+	near, far := net.Pipe()
+	f := &forwarded{Conn: near, port: 80}
+	f.fail(&engine.DialError{Port: 80, Message: engine.NothingListens})
+	far.Close()
+	soon := time.Now().Add(time.Minute)
+	for name, set := range map[string]func(time.Time) error{"both": f.SetDeadline, "read": f.SetReadDeadline, "write": f.SetWriteDeadline} {
+		if err := set(soon); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var not *engine.DialError
+	if _, err := f.Read(make([]byte, 1)); !errors.As(err, &not) {
+		t.Errorf("Read: %v, want a DialError", err)
 	}
 }
