@@ -23,12 +23,8 @@ func NoPages() error {
 // CanApp reports whether p may do a to the applications or terminals of a job, at the time as
 // of which p is.
 func (w *World) CanApp(p access.Principal, a access.Action, j *workload.Job) bool {
-	t := access.Target{Owner: int64(j.User), Token: int64(j.Token.ID)}
 	now := max(p.Now, w.Now)
-	if !p.System {
-		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, now)
-		t.Within = w.Tenancy.Within(j.Account, id.Account(p.Narrow.Account))
-	}
+	t := w.targetOf(p, j, now)
 	if w.Site.Apps.Shared && j.State != workload.Ended {
 		t.Share, t.Public = w.shareOf(p, j, now)
 	}

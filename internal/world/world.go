@@ -317,12 +317,17 @@ func (w *World) Can(p access.Principal, action access.Action, owner id.User, acc
 
 // CanJob is Can of a job: whether the principal may do something to it or in it.
 func (w *World) CanJob(p access.Principal, action access.Action, j *workload.Job) bool {
+	return access.Authorize(p, action, w.targetOf(p, j, max(p.Now, w.Now)))
+}
+
+// targetOf is a job as p stands to it at a time, without what is shared of it.
+func (w *World) targetOf(p access.Principal, j *workload.Job, now int64) access.Target {
 	t := access.Target{Owner: int64(j.User), Token: int64(j.Token.ID)}
 	if !p.System {
-		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, max(p.Now, w.Now))
+		t.Role = w.Tenancy.Role(id.User(p.User), j.Account, now)
 		t.Within = w.Tenancy.Within(j.Account, id.Account(p.Narrow.Account))
 	}
-	return access.Authorize(p, action, t)
+	return t
 }
 
 // OnlyItsOwn is what more is told to a token with caps that may not do something to a job of
