@@ -69,13 +69,20 @@ func (l *fileLead) take(ctx context.Context, write *sql.DB) (err error) {
 
 func (l *fileLead) epoch() int64             { return l.mine }
 func (l *fileLead) deposed() <-chan struct{} { return l.never }
-func (l *fileLead) release(*sql.DB) error    { return l.file.Close() }
+
+// release unlocks before it closes: a program that is just being started has the file too,
+// for a moment.
+func (l *fileLead) release(*sql.DB) error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}
 
 // The lease of a leader on PostgreSQL. A session lock alone would split the brain:
 // the server may lose the connection, and with it the lock, and go on.
 const (
 	lease   = 4 * time.Second
 	renewal = time.Second
+	// lockPause is how long to wait for a lock that is being given up.
+	lockPause = 50 * time.Millisecond
 	// dbNow is the database's time in ns; there is no other that servers share.
 	dbNow = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT)"
 	// expiry is when a lease that is renewed now ends: dbNow plus lease.
@@ -105,8 +112,13 @@ func lockSession(ctx context.Context, dsn, holder string) (leadership, error) {
 	l := &sessionLead{db: stdlib.OpenDB(*cfg), holder: holder, lost: make(chan struct{})}
 	l.db.SetMaxOpenConns(1)
 	ok, err := l.lock(ctx)
+	for began := time.Now(); err == nil && !ok && l.given(ctx) && time.Since(began) < lease; {
+		if err = sleep(ctx, lockPause); err == nil {
+			ok, err = l.tryLock(ctx)
+		}
+	}
 	if err != nil {
-		return nil, errors.Join(wrap("locking the database", err), l.db.Close())
+		return nil, errors.Join(wrap("locking the database", err), l.closeDB())
 	}
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: %s has locked it", ErrLocked, l.current(ctx)), l.closeDB())
@@ -118,8 +130,20 @@ func (l *sessionLead) lock(ctx context.Context) (ok bool, err error) {
 	if l.conn, err = l.db.Conn(ctx); err != nil {
 		return false, err
 	}
+	return l.tryLock(ctx)
+}
+
+func (l *sessionLead) tryLock(ctx context.Context) (ok bool, err error) {
 	err = l.conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(sessionLock)).Scan(&ok)
 	return ok, err
+}
+
+// given reports whether nobody's lease runs: then who has the lock is on the way out, and
+// the database hasn't noticed that its connection is closed, or on the way in.
+func (l *sessionLead) given(ctx context.Context) bool {
+	var left int64
+	err := l.conn.QueryRowContext(ctx, "SELECT expires - "+dbNow+" FROM leader").Scan(&left)
+	return err == nil && left <= 0
 }
 
 // current names the leader, for an error's text.

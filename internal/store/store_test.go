@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -459,6 +460,27 @@ func TestOneServerAtATime(t *testing.T) {
 		}
 		f.checkLoad()
 	})
+}
+
+// Whoever has given the database up may keep its lock for a moment, in which it isn't
+// noticed that the connection is closed: the next server waits for that.
+func TestALockThatIsBeingGivenUp(t *testing.T) {
+	f := &fixture{t: t, cfg: backends["postgres"](t), world: world.New()}
+	f.open()
+	if err := f.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := f.raw()
+	conn, err := db.Conn(t.Context())
+	if err == nil {
+		_, err = conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", 0x63726f6674)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { _, _ = conn.Close(), db.Close() })
+	f.open()
+	f.checkLoad()
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
