@@ -15,6 +15,16 @@ func (c *Client) Quote(ctx context.Context, spec JobSpec) (*Quote, error) {
 	return post[Quote](ctx, c, "/v1/quotes", spec)
 }
 
+// QuoteAccuracy compares what was said of jobs as they were submitted with what became of
+// them, in a period as Statement has it, of those that the caller may read.
+func (c *Client) QuoteAccuracy(ctx context.Context, period string) (*Accuracy, error) {
+	out := new(Accuracy)
+	if err := c.call(ctx, http.MethodGet, "/v1/quotes/accuracy", values("period", period), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Submit submits a job. A refusal is a *Problem with code refused, the reasons
 // and, where there is one, the remedy.
 func (c *Client) Submit(ctx context.Context, spec JobSpec, opts ...Option) (*Job, error) {

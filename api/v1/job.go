@@ -159,6 +159,7 @@ type Job struct {
 	Window    *Window    `json:"window,omitempty"`
 	Shared    []Shared   `json:"shared,omitempty" doc:"whom its owner lets into its applications"`
 	Receipt   *Receipt   `json:"receipt,omitempty"`
+	Quoted    *Quoted    `json:"quoted,omitempty" doc:"what was said of it as it was submitted"`
 	Reasons   []Reason   `json:"reasons,omitempty"`
 	Remedy    *Remedy    `json:"remedy,omitempty"`
 	Seq       int64      `json:"seq" doc:"log sequence of its last change"`

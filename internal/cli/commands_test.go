@@ -310,9 +310,20 @@ func TestCommands(t *testing.T) {
 		stdin string
 		with  map[string]any // answers other than the usual
 	}{
-		"quote":               {args: "quote --gpu 1 -c 8 --mem 64G -t 2h -A nlp train:1 python train.py -c x"},
-		"quote-json":          {args: "quote train:1 -o json"},
-		"quote-o-json":        {args: "quote -o json train:1"},
+		"quote":        {args: "quote --gpu 1 -c 8 --mem 64G -t 2h -A nlp train:1 python train.py -c x"},
+		"quote-json":   {args: "quote train:1 -o json"},
+		"quote-o-json": {args: "quote -o json train:1"},
+		"quote-accuracy": {args: "quote accuracy 2026-11", with: map[string]any{"GET /v1/quotes/accuracy": v1.Accuracy{
+			Period: "2026-11",
+			Starts: []v1.StartAccuracy{
+				{Partition: "main", Said: "now", Jobs: 812, Started: 811, OnTime: 809, Late: 2, P50: "2s", P90: "9s", Latest: "1m4s"},
+				{Partition: "main", Said: "estimated", Jobs: 96, Started: 90, Early: 61, OnTime: 12, Late: 20, P50: "11m40s", P90: "1h12m", Latest: "2h5m"},
+				{Partition: "main", Said: "unknown", Jobs: 3, Started: 3},
+			},
+			Costs: []v1.CostAccuracy{{Partition: "main", Jobs: 902, P50: "41.7", P90: "93.0"}},
+		}}},
+		"quote-accuracy-none": {args: "quote accuracy", with: map[string]any{"GET /v1/quotes/accuracy": v1.Accuracy{Period: "2026-11"}}},
+		"show-quoted":         {args: "show 118", with: map[string]any{"GET /v1/jobs/118": v1.Job{ID: "118", State: "ended", Outcome: "completed", Submitted: *at(14, 0), Started: at(16, 25), Ended: at(17, 0), Quoted: &v1.Quoted{Kind: "estimated", Start: at(16, 20), Cost: "2.288"}}}},
 		"quote-refused":       {args: "quote --gpu 8 train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Reasons: reasons, Remedy: remedy}}},
 		"quote-free":          {args: "quote train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Admitted: true, Billing: "off", Window: v1.Window{Kind: "now"}}}},
 		"quote-unknown-start": {args: "quote train:1", with: map[string]any{"POST /v1/quotes": v1.Quote{Admitted: true, Account: "nlp", Billing: "showback", Price: quote.Price, Window: v1.Window{Kind: "unknown", Position: 11}}}},

@@ -50,6 +50,7 @@ A job that would be refused ends with exit code 3.`,
 		},
 	}
 	f.register(a, cmd)
+	cmd.AddCommand(a.accuracyCmd())
 	return cmd
 }
 

@@ -82,6 +82,7 @@ func (a *app) writeJob(w io.Writer, j *v1.Job) {
 		"begin", a.timeOr(j.Spec.Begin),
 		"deadline", a.timeOr(j.Spec.Deadline),
 		"submitted", a.clockOr(&j.Submitted, ""),
+		"quoted", a.quoted(j.Quoted),
 		"started", a.clockOr(j.Started, ""),
 		"ended", a.clockOr(j.Ended, ""),
 		"stopped", a.clockOr(j.Stopped, ""),

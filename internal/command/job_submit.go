@@ -10,6 +10,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
 )
@@ -23,6 +24,8 @@ type Submit struct {
 	Clone  string        `json:"clone,omitempty"`
 	// Past has the jobs that this one is to wait for and that have left the world.
 	Past []admission.Past `json:"past,omitempty"`
+	// Window is when it starts, as its user is told.
+	Window placement.Window `json:"window,omitzero"`
 }
 
 // Kind is job.submit.
@@ -51,6 +54,7 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 	if !v.Admit {
 		return refuse(w, at, view, req, v)
 	}
+	v.Window = c.Window
 	return accept(w, at, req, v), nil
 }
 
@@ -59,6 +63,9 @@ func accept(w *world.World, at world.Context, req admission.Request, v admission
 		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec, In: req.Subject.In.ID, Token: req.Subject.Token,
 		State: workload.Held, Submitted: at.Now, Seq: at.Seq, Met: req.Met, Array: req.Array,
 		Billing: string(req.Subject.Account.Billing), Factor: req.Subject.QoS.Factor, Key: at.Key,
+	}
+	if j.Array == nil {
+		j.Quoted = workload.Quoted{Kind: string(v.Window.Kind), Start: v.Window.Start, Cost: v.Cost.Total}
 	}
 	if j.Spec.Hold {
 		j.Hold = workload.HeldByUser

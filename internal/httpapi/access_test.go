@@ -99,6 +99,7 @@ func attempts() map[string]attempt {
 	later := when.AddDate(0, 1, 0) // when no maintenance is
 	return map[string]attempt{
 		"quote":         {fixed("/v1/quotes", example()), submitters},
+		"quoteAccuracy": {fixed("/v1/quotes/accuracy", nil), all},
 		"submitJob":     {fixed("/v1/jobs", example()), submitters},
 		"listTemplates": {fixed("/v1/templates", nil), all},
 		"listJobs":      {fixed("/v1/jobs?user=*", nil), all},

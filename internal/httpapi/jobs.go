@@ -35,6 +35,10 @@ func (c *call) quote(in v1.JobSpec) (v1.Quote, error) {
 	return c.Reader.Quote(c.r.Context(), c.p, spec, home)
 }
 
+func (c *call) quoteAccuracy() (v1.Accuracy, error) {
+	return c.Reader.Accuracy(c.r.Context(), c.p, c.r.URL.Query().Get("period"))
+}
+
 // home is a user's home on the host. It is looked up only for a spec with
 // mounts: nothing else depends on it.
 func (c *call) home(user string, spec workload.Spec) (string, error) {
@@ -60,7 +64,8 @@ func (c *call) submitSpec(in v1.JobSpec, clone string) (v1.Job, error) {
 		return v1.Job{}, err
 	}
 	sum := sha256.Sum256(c.body)
-	got, err := c.submitAfter(command.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone})
+	said := c.Reader.Said(c.r.Context(), c.p, spec, home)
+	got, err := c.submitAfter(command.Submit{Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home, Clone: clone, Window: said})
 	if err != nil {
 		return v1.Job{}, err
 	}

@@ -22,6 +22,7 @@ func operations() []operation {
 func jobOperations() []operation {
 	return []operation{
 		tell("quote", "POST /v1/quotes", "What a job would cost and when it would start", access.JobSubmit, ok, (*call).quote),
+		ask("quoteAccuracy", "GET /v1/quotes/accuracy", "What was said of jobs as they were submitted, against what became of those that you may read", access.JobSee, (*call).quoteAccuracy, periodParam()),
 		tell("submitJob", "POST /v1/jobs", "Submit a job", access.JobSubmit, created, (*call).submit),
 		pages("listJobs", "GET /v1/jobs", "Jobs that you may read, the newest first", access.JobSee, (*call).jobs,
 			param{"id", "only these, separated by commas, as are all the following"}, param{"account", "only these accounts'"},

@@ -57,9 +57,13 @@ func (r *Reader) Accepted(p access.Principal, got admission.Accepted) (v1.Job, e
 	if got.Job.Spec.Rolling() && got.Verdict.Need > 0 {
 		out.Receipt.Hour, out.Receipt.Whole = got.Verdict.Hour.String(), got.Verdict.Cost.Total.String()
 	}
-	view := v.decides()
-	req := admission.Request{Subject: view.SubjectOf(got.Job), Spec: got.Job.Spec, Gate: admission.Start, Job: got.Job}
-	win := window(admission.StartWindow(view, req, got.Verdict))
+	start := got.Verdict.Window
+	if start.Kind == "" { // a workspace's further run
+		view := v.decides()
+		req := admission.Request{Subject: view.SubjectOf(got.Job), Spec: got.Job.Spec, Gate: admission.Start, Job: got.Job}
+		start = admission.StartWindow(view, req, got.Verdict)
+	}
+	win := window(start)
 	out.Window = &win
 	return out, nil
 }
@@ -367,6 +371,9 @@ func (r *Reader) jobWire(v view, j *workload.Job, detail bool) (v1.Job, error) {
 	}
 	out.Usage, out.Idle = r.usageNow(v, j), r.idleWire(v, j)
 	out.Array = arrayWire(j.Array, true)
+	if detail {
+		out.Quoted = quotedWire(j.Quoted)
+	}
 	out.Receipt, err = v.receipt(j, detail)
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 )
@@ -18,32 +19,50 @@ func (r *Reader) Defaults() workload.Defaults {
 	return workload.Defaults{CPU: s.DefCPU, Mem: s.DefMem, MaxGrace: s.MaxGrace, Now: r.Now()}
 }
 
+// quote decides on a request that isn't submitted.
+func (r *Reader) quote(ctx context.Context, v view, by admission.View, spec workload.Spec, home string) (req admission.Request, verdict admission.Verdict, err error) {
+	subject, spec, err := by.Resolve(v.p, spec)
+	if err != nil {
+		return req, verdict, err
+	}
+	if !v.may(access.JobSubmit, subject.User.ID, subject.Account.ID) {
+		return req, verdict, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
+	}
+	subject.Home = home
+	past, err := r.Past(ctx, spec.After)
+	if err != nil {
+		return req, verdict, err
+	}
+	met, array, err := by.Dependencies(v.p, spec, past)
+	if err != nil {
+		return req, verdict, err
+	}
+	req = admission.Request{Subject: subject, Spec: spec, Met: met, Array: array, Gate: admission.Accept}
+	verdict, err = admission.Quote(by, req)
+	return req, verdict, err
+}
+
+// Said is when a job that is about to be submitted starts, as its user is told and it is
+// kept with the job. Of one that can't be submitted it says nothing: the submission does.
+func (r *Reader) Said(ctx context.Context, p access.Principal, spec workload.Spec, home string) placement.Window {
+	v := r.view(p)
+	_, verdict, err := r.quote(ctx, v, v.decides(), spec, home)
+	if err != nil || !verdict.Admit {
+		return placement.Window{}
+	}
+	return verdict.Window
+}
+
 // Quote says what a job would cost and when it would start. home is the host path
 // of the caller's home, for mounts; empty: unknown.
 func (r *Reader) Quote(ctx context.Context, p access.Principal, spec workload.Spec, home string) (v1.Quote, error) {
 	v := r.view(p)
 	view := v.decides()
-	subject, spec, err := view.Resolve(v.p, spec)
+	req, verdict, err := r.quote(ctx, v, view, spec, home)
 	if err != nil {
 		return v1.Quote{}, err
 	}
-	if !v.may(access.JobSubmit, subject.User.ID, subject.Account.ID) {
-		return v1.Quote{}, fault.Invalid("account", "you may not submit to %s", subject.Account.Name)
-	}
-	subject.Home = home
-	past, err := r.Past(ctx, spec.After)
-	if err != nil {
-		return v1.Quote{}, err
-	}
-	met, array, err := view.Dependencies(v.p, spec, past)
-	if err != nil {
-		return v1.Quote{}, err
-	}
-	req := admission.Request{Subject: subject, Spec: spec, Met: met, Array: array, Gate: admission.Accept}
-	verdict, err := admission.Quote(view, req)
-	if err != nil {
-		return v1.Quote{}, err
-	}
+	spec, subject := req.Spec, req.Subject
 	out := v1.Quote{
 		Admitted: verdict.Admit, Price: v1.Price{Total: verdict.Cost.Total.String(), Lines: lines(verdict.Cost.Lines)}, Window: window(verdict.Window),
 		Account: subject.Account.Name, Billing: string(subject.Account.Billing), Spec: spec.Wire(), Reasons: Reasons(verdict.Reasons),

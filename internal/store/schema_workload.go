@@ -53,6 +53,7 @@ func jobs() *relation[workload.Job] {
 			attr[row]{"sources", func(r *row) any { return &r.Sources }},
 			attr[row]{"refunded", func(r *row) any { return &r.Refunded }},
 			attr[row]{"key", func(r *row) any { return &r.Key }},
+			attr[row]{"quoted", func(r *row) any { return &r.Quoted }},
 		),
 	}}
 }

@@ -123,6 +123,7 @@ type Job struct {
 	Returned money.Micros
 	Refunded money.Micros
 	Key      string
+	Quoted   Quoted
 }
 
 // AttemptOf is the job's attempt with a number.
