@@ -43,6 +43,8 @@ type JobSpec struct {
 	Deadline    string            `json:"deadline,omitempty" doc:"end by then, or not start at all: RFC 3339, or +2h from the submission"`
 	After       string            `json:"after,omitempty" doc:"start after other jobs: afterok:12:13_7,afterany:14+30m, aftercorr:12 element by element, singleton after those of the same name; ? instead of the comma: any of them will do"`
 	Deposit     string            `json:"deposit,omitempty" enum:"full,rolling" doc:"what is set aside for it: the price of all of its time (full, the default), or of a window that is renewed while it runs (rolling)"`
+	MailType    string            `json:"mail_type,omitempty" doc:"what mail is sent of, with commas between: begin, end, fail, requeue, time_limit, stop (before it is stopped by others), array_tasks (of an array's elements); all, or none; by default as its user has it"`
+	MailUser    string            `json:"mail_user,omitempty" doc:"address that it is sent to: by default its user's own, and another's only where the site allows its domain"`
 	Array       string            `json:"array,omitempty" doc:"indices of an array's elements, with how many may run at once: 0-99:2,105%10"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -43,8 +44,10 @@ type View struct {
 	NeedUID    bool                        // the engine runs programs as Unix users
 	Mixed      bool                        // a job's devices may be of several models
 
-	HostPrograms   bool  // programs may run on the machine itself
-	UserWorkspaces int64 // that a user may have, stopped ones too; 0: any number
+	Mail           notice.Rules
+	Contacts       *notice.Book // nil: nobody has an address
+	HostPrograms   bool         // programs may run on the machine itself
+	UserWorkspaces int64        // that a user may have, stopped ones too; 0: any number
 }
 
 // Gate is one of the two gates of a job.

@@ -59,6 +59,7 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 		spec.Grace = s.QoS.MaxGrace
 	}
 	v.identity(&s, &spec, &bad)
+	v.mailTo(s.User, &spec, &bad)
 	if spec.Host() && p.Narrow.Capped {
 		bad.Add("kind", "%s", OnMachine)
 	}
@@ -71,6 +72,28 @@ func (v View) Resolve(p access.Principal, spec workload.Spec) (Subject, workload
 		bad.Add("priority", "only an operator may raise a job's priority: give 0 or less")
 	}
 	return s, spec, bad.Err()
+}
+
+// mailTo settles where mail about the job goes: to the user's own address, which isn't kept
+// with the job, or to one that he may have it sent to.
+func (v View) mailTo(user tenancy.User, spec *workload.Spec, bad *fault.Fields) {
+	if spec.MailTo == user.Name {
+		spec.MailTo = "" // as whoever is used to a cluster's own mail writes it
+	}
+	if spec.MailTo == "" {
+		return
+	}
+	own := ""
+	if v.Contacts != nil {
+		own = v.Contacts.Of(user.ID).Address
+	}
+	if err := v.Mail.Other(spec.MailTo, own); err != nil {
+		bad.Add("mail_user", "%v", err)
+		return
+	}
+	if strings.EqualFold(spec.MailTo, own) {
+		spec.MailTo = ""
+	}
 }
 
 // identity settles whether a job's containers have a user namespace. Outside of one they

@@ -16,6 +16,7 @@ import (
 	"croft.dev/croft/internal/gateway"
 	"croft.dev/croft/internal/httpapi"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/mail"
 	"croft.dev/croft/internal/people"
 	"croft.dev/croft/internal/presence"
 	"croft.dev/croft/internal/query"
@@ -52,6 +53,7 @@ type server struct {
 	gate    *sshgate.Server
 	metrics *httpapi.Metrics
 	hubs    *registries
+	post    *mail.Sender // nil: no mail is sent
 
 	site     address.Site
 	tickets  *gateway.Tickets
@@ -101,6 +103,9 @@ func (s *server) open(ctx context.Context) error {
 		return errors.Join(storeError(err), s.store.Close())
 	}
 	if s.hubs, err = newRegistries(s.Config); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	if s.post, err = s.newPost(); err != nil {
 		return errors.Join(err, s.store.Close())
 	}
 	s.clock = newWorldClock(s.head.At)

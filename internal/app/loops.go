@@ -24,6 +24,7 @@ import (
 	"croft.dev/croft/internal/loop/images"
 	"croft.dev/croft/internal/loop/inventory"
 	"croft.dev/croft/internal/loop/meter"
+	"croft.dev/croft/internal/loop/notify"
 	"croft.dev/croft/internal/loop/period"
 	"croft.dev/croft/internal/loop/plan"
 	"croft.dev/croft/internal/loop/queues"
@@ -79,6 +80,7 @@ type loops struct {
 	ready     ready.Loop
 	saver     *save.Loop
 	idle      *idle.Loop
+	notify    *notify.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -107,6 +109,7 @@ func (s *server) newLoops() *loops {
 	l.idle = idle.New(idle.Config{
 		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
+	l.notify = s.newNotify()
 	l.queues = s.newQueues()
 	l.ready = ready.Loop{Port: s.port, Engine: s.link, Instance: s.head.Instance, Base: s.basePath, Log: s.Log}
 	return l
@@ -156,7 +159,7 @@ func (l *loops) run(ctx context.Context) {
 		wg.Go(func() { l.queues.Run(ctx) })
 	}
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.notify.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -19,6 +19,7 @@ import (
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/loop"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/password"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -31,7 +32,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		DefCPU: int64(c.Defaults.CPU), DefMem: int64(c.Defaults.Mem), DefWall: int64(c.Defaults.Time), UserJobs: int64(c.Defaults.UserJobs), UserImages: int64(c.Defaults.UserImages), UserWorkspaces: int64(c.Defaults.UserWorkspaces),
 		Zone: zoneOf(c.TimeZone), Rolling: int64(c.Money.RollingWindow),
 		NeedUID: c.Engine.Kind != config.EngineSim, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
-		Weights: weightsOf(c.Priority), Apps: appsOf(c),
+		Weights: weightsOf(c.Priority), Apps: appsOf(c), Mail: notice.Rules{On: c.Notify.Mail.Host != "", Domains: c.Notify.Mail.Domains},
 	}}
 	for _, t := range c.Workspaces() {
 		cmd.Site.Templates = append(cmd.Site.Templates, t.Name)
@@ -107,13 +108,7 @@ func weightsOf(p config.Priority) admission.Weights {
 
 // zoneOf is the clock of a time zone in the years that count.
 func zoneOf(name string) limits.Zone {
-	loc := time.Local
-	if name != "" {
-		var err error
-		if loc, err = time.LoadLocation(name); err != nil {
-			loc = time.UTC // the configuration was checked
-		}
-	}
+	loc := location(name)
 	year := func(y int) int64 { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
 	return limits.ZoneOf(loc, year(2020), year(2070))
 }

@@ -19,7 +19,7 @@ type layer struct {
 // domain are the packages that decide, in their order: each knows only those
 // before it.
 var domain = []string{
-	"internal/access", "internal/tenancy", "internal/catalog", "internal/asset", "internal/ledger", "internal/limits", "internal/allowance", "internal/share", "internal/fairshare",
+	"internal/access", "internal/tenancy", "internal/catalog", "internal/asset", "internal/ledger", "internal/limits", "internal/allowance", "internal/notice", "internal/share", "internal/fairshare",
 	"internal/idle", "internal/workload", "internal/placement", "internal/metering", "internal/admission", "internal/world",
 }
 
@@ -132,6 +132,10 @@ var layers = []layer{
 	{
 		name: "registry", packages: []string{"internal/registry"}, may: []string{"leaves", "api/v1/codes"},
 		why: "it asks registries and knows neither who asks nor what for",
+	},
+	{
+		name: "mail", packages: []string{"internal/mail"},
+		why: "it hands over what it is given, and knows neither what it says nor to whom it matters",
 	},
 	{
 		name: "sshkey", packages: []string{"internal/sshkey"},
@@ -262,6 +266,8 @@ var homes = []home{
 	{"golang.org/x/sys/unix", []string{
 		"internal/app/...", "internal/engine/cri/...", "internal/engine/keep", "internal/engine/kube/files", "internal/engine/room", "internal/httpapi", "internal/quota", "internal/setup", "internal/store", "internal/upstream", "cmd/croft-init", "test/...",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
+	{"github.com/emersion/", []string{"test/mailbox"}, "only tests have a mail server"},
+	{"github.com/wneessen/go-mail", []string{"internal/mail"}, "only it speaks SMTP"},
 	{"github.com/chromedp/", []string{"test/browser"}, "only tests drive a browser"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},
 }

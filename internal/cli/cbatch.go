@@ -105,7 +105,7 @@ func (o *cbatchOptions) passedOver(a *app, fs *pflag.FlagSet) error {
 	var err error
 	fs.Visit(func(f *pflag.Flag) {
 		switch {
-		case f.Changed && slices.Contains([]string{"comment", "wckey", "mail-type", "mail-user", "extra-attr"}, f.Name):
+		case f.Changed && slices.Contains([]string{"comment", "wckey", "extra-attr"}, f.Name):
 			names = append(names, "--"+f.Name)
 		case f.Changed && strings.HasPrefix(f.Name, "pod-") && !o.pod && err == nil:
 			err = usage("--%s is for jobs with containers: give --pod too", f.Name)

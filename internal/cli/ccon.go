@@ -81,7 +81,7 @@ func cconAbsent(name, instead string) *cobra.Command {
 
 // craneOptions are flags of a job that CraneSched's commands have and Slurm's haven't.
 type craneOptions struct {
-	extraAttr, mailType, mailUser, comment string
+	extraAttr, comment string
 }
 
 // sizeFlags registers the flags that describe a job. After run, those whose letters it
@@ -104,11 +104,11 @@ func (o *batchOptions) sizeFlags(fs *pflag.FlagSet, c *craneOptions, before bool
 	fs.StringVarP(&o.except, "exclude", "x", "", "")
 	fs.BoolVar(&o.exclusive, "exclusive", false, "")
 	fs.StringVar(&c.extraAttr, "extra-attr", "", "")
-	fs.StringVar(&c.mailType, "mail-type", "", "")
-	fs.StringVar(&c.mailUser, "mail-user", "", "")
+	o.mailFlags(fs)
 	fs.StringVar(&c.comment, "comment", "", "")
-	hide(fs, "nodelist", "exclude", "exclusive", "extra-attr", "mail-type", "mail-user", "comment")
+	hide(fs, "nodelist", "exclude", "exclusive", "extra-attr", "comment")
 	if !before {
+		hide(fs, "mail-type", "mail-user")
 		hide(fs, sizeNames...)
 	}
 }
@@ -132,7 +132,7 @@ func onlyWithRun(root, cmd *cobra.Command) error {
 
 // unused says of flags that change nothing here that they don't.
 func (c *craneOptions) unused(a *app, program string) {
-	for _, f := range [][2]string{{"extra-attr", c.extraAttr}, {"mail-type", c.mailType}, {"mail-user", c.mailUser}, {"comment", c.comment}} {
+	for _, f := range [][2]string{{"extra-attr", c.extraAttr}, {"comment", c.comment}} {
 		if f[1] != "" {
 			fmt.Fprintf(a.env.Stderr, "%s: --%s isn't used here\n", program, f[0])
 		}

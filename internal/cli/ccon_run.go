@@ -171,6 +171,7 @@ ctrl-p and then ctrl-q detach from it, and ccon attach comes back.`,
 				spec.Requeue = []string{"never"} // the input can't be given again
 			}
 			spec.Account, spec.Partition, spec.QoS, spec.Reservation, spec.Hold = o.account, o.partition, o.qos, o.reservation, o.hold
+			o.mail(a, &spec)
 			return a.runContainer(cmd.Context(), spec, f.detach)
 		},
 	}

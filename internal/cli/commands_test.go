@@ -74,8 +74,14 @@ var (
 	account = v1.Account{Name: "nlp", Parent: "faculty", Billing: "enforce", Group: "nlp-lab", Members: member, Balance: &v1.AccountMoney{Available: "187.627", Deposits: "2.288", Spent: "312.373"}, Usage: limits, Grants: []v1.Grant{grant}}
 	user    = v1.User{Name: "ada", Role: "user", UID: &uid, Accounts: []v1.Membership{{Account: "nlp", Role: "owner"}}}
 	me      = v1.Me{User: "ada", Role: "user", Accounts: user.Accounts}
-	price   = v1.PriceVersion{ID: "1", From: day(2026, 1, 1), CPU: "0.010", Mem: "0.001", GPU: map[string]string{"A100-80GB": "1.500", "*": "1.000"}, By: "root"}
-	node    = v1.Node{Name: "gpu1", State: "ok", Partitions: []string{"gpu"}, CPU: v1.Use{Used: "8", Total: "64"}, Mem: v1.Use{Used: "64G", Total: "512G"},
+	contact = v1.Contact{Address: "ada@example.org", Mail: "fail,stop", On: true}
+	told    = []v1.Notice{
+		{ID: "job.118.1.credit.5.u2", At: *at(15, 8), Kind: "stop", User: "ada", Job: "118", Account: "nlp", Subject: "[croft] job 118 train is to be stopped", State: "waiting", Tries: 3, Next: at(15, 16), Message: "the mail server wasn't reached"},
+		{ID: "job.117.end.u2", At: *at(10, 13), Kind: "end", User: "ada", Job: "117", Account: "nlp", Subject: "[croft] job 117 eval has ended: completed", State: "delivered", Tries: 1, Done: at(10, 13)},
+		{ID: "job.116.end.u2", At: *at(8, 1), Kind: "fail", User: "ada", Job: "116", Account: "nlp", Subject: "[croft] job 116 prep\x1b[31m has failed: exit code 7", State: "given up", Tries: 1, Done: at(8, 2), Message: "the mail server refuses it (550)"},
+	}
+	price = v1.PriceVersion{ID: "1", From: day(2026, 1, 1), CPU: "0.010", Mem: "0.001", GPU: map[string]string{"A100-80GB": "1.500", "*": "1.000"}, By: "root"}
+	node  = v1.Node{Name: "gpu1", State: "ok", Partitions: []string{"gpu"}, CPU: v1.Use{Used: "8", Total: "64"}, Mem: v1.Use{Used: "64G", Total: "512G"},
 		Devices:     []v1.Device{{UUID: "GPU-0", Name: "0", Model: "A100-80GB", Memory: "80G", State: "used", Job: "118", User: "ada", Account: "nlp"}, {UUID: "GPU-1", Name: "1", Model: "A100-80GB", State: "free"}, {UUID: "GPU-3", Name: "3", Model: "A100-80GB", State: "foreign", Reason: "pid 8812 (u311), not Croft's"}},
 		Maintenance: []v1.Maintenance{{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4)}}}
 	window = v1.Maintenance{ID: "2", Node: "gpu1", From: *day(2026, 12, 3), To: *day(2026, 12, 4), Reason: "new driver"}
@@ -249,6 +255,10 @@ var answers = map[string]any{
 	"GET /v1/users/ada":                   user,
 	"PATCH /v1/users/ada":                 user,
 	"POST /v1/users/ada/tokens":           token,
+	"GET /v1/users/ada/contact":           contact,
+	"PATCH /v1/users/ada/contact":         contact,
+	"POST /v1/notices/test":               contact,
+	"GET /v1/notices":                     page(told...),
 	"GET /v1/users/ada/tokens":            page(v1.Token{ID: "5", User: "ada", Name: "laptop", Created: *at(15, 10)}),
 	"DELETE /v1/users/ada/tokens/5":       struct{}{},
 	"PUT /v1/users/ada/password":          v1.PasswordChanged{Sessions: 2},
@@ -459,6 +469,14 @@ func TestCommands(t *testing.T) {
 		"user-set-none":       {args: "user set ada"},
 		"token-create":        {args: "user token create laptop --expires 2027-02-28"},
 		"token-create-json":   {args: "user token create laptop -o json"},
+		"notice-show":         {args: "notice show"},
+		"notice-show-none":    {args: "notice show -u ada", with: map[string]any{"GET /v1/users/ada/contact": v1.Contact{Mail: "budget"}}},
+		"notice-address":      {args: "notice address ada@example.org"},
+		"notice-address-none": {args: "notice address none", with: map[string]any{"PATCH /v1/users/ada/contact": v1.Contact{Mail: "budget", On: true}}},
+		"notice-set":          {args: "notice set fail,stop"},
+		"notice-ls":           {args: "notice ls -u * --state waiting,given_up -j 116"},
+		"notice-ls-json":      {args: "notice ls -n 1 -o json"},
+		"notice-test":         {args: "notice test"},
 		"token-ls":            {args: "user token ls"},
 		"token-capped":        {args: "user token create ci -A nlp --spend 50 --spend-per month --devices 2", with: map[string]any{"POST /v1/users/ada/tokens": agent}},
 		"token-ls-capped":     {args: "user token ls", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},

@@ -28,6 +28,7 @@ func (o *batchOptions) hostFlags(fs *pflag.FlagSet, c *craneOptions) {
 // hostJob is the job that the options describe, without its command.
 func (o *batchOptions) hostJob(a *app) (v1.JobSpec, error) {
 	spec := v1.JobSpec{Kind: v1.KindBatch, Name: o.name, Account: o.account, Partition: o.partition, QoS: o.qos, Reservation: o.reservation, Hold: o.hold, After: o.depends}
+	o.mail(a, &spec)
 	err := o.cconSizes(&spec)
 	spec.Workdir, spec.Env = a.hostPath(otherwise(o.dir, a.env.Dir)), o.environment(a)
 	return spec, err

@@ -32,6 +32,7 @@ type batchOptions struct {
 	array, depends, begin, deadline          string
 	hold, exclusive                          bool
 	constraint, reservation, onNodes, except string
+	mailType, mailUser                       string
 	host, login                              bool // the script runs on the machine itself; after the user's profile
 }
 
@@ -75,11 +76,12 @@ func (o *batchOptions) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.noHome, "no-container-mount-home", false, "don't mount your home")
 	fs.BoolVar(&o.exclusive, "exclusive", false, "")
 	fs.StringVar(&o.reservation, "reservation", "", "run in the windows of this reservation")
+	o.mailFlags(fs)
 	fs.StringVarP(&o.onNodes, "nodelist", "w", "", "")
 	fs.StringVarP(&o.except, "exclude", "x", "", "")
 	hide(fs, "exclusive", "nodelist", "exclude")
 	for _, name := range []string{
-		"comment", "wckey", "mail-type", "mail-user", "nice", "time-min", "get-user-env", "hint", "distribution", "threads-per-core",
+		"comment", "wckey", "nice", "time-min", "get-user-env", "hint", "distribution", "threads-per-core",
 		"ntasks-per-core", "ntasks-per-socket", "mincpus", "tmp", "propagate", "cpu-bind", "mem-bind", "kill-on-invalid-dep", "profile",
 		"acctg-freq", "mpi", "switches", "gpu-bind", "gpu-freq",
 	} {
@@ -233,6 +235,7 @@ func (o *batchOptions) spec(a *app) (v1.JobSpec, int64, error) {
 	case o.requeue:
 		spec.Requeue = []string{"node", "preempt"}
 	}
+	o.mail(a, &spec)
 	spec.Hold, spec.After, spec.Constraint, spec.Array, spec.Reservation = o.hold, o.depends, o.constraint, o.array, o.reservation
 	if spec.Begin, err = a.slurmInstant(o.begin); err != nil {
 		return spec, 0, err

@@ -57,6 +57,8 @@ func (f *specFlags) amounts(a *app, cmd *cobra.Command) {
 	fs.Int64Var(&f.Priority, "priority", 0, "priority among the account's own jobs, at most 0")
 	fs.StringVar(&f.Pull, "pull", "", "pull the image: missing, always or never")
 	fs.StringVar(&f.Deposit, "deposit", "", "set aside full, for all of its time, or rolling, for a window")
+	fs.StringVar(&f.MailType, "mail-type", "", "mail when: begin, end, fail, requeue, time_limit, stop; all or none")
+	fs.StringVar(&f.MailUser, "mail-user", "", "`ADDRESS` that it goes to, by default your own")
 	fs.StringVar(&f.Array, "array", "", "one element for each `INDEX`: 0-99:2,105%10; %10 is 10 at once")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "partition", a.partitionNames)
@@ -252,6 +254,8 @@ func (f *specFlags) fields(spec *v1.JobSpec) map[string]func() {
 		"priority":     func() { spec.Priority = f.Priority },
 		"pull":         func() { spec.Pull = f.Pull },
 		"deposit":      func() { spec.Deposit = f.Deposit },
+		"mail-type":    func() { spec.MailType = f.MailType },
+		"mail-user":    func() { spec.MailUser = f.MailUser },
 	}
 }
 

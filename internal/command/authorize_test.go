@@ -20,6 +20,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
 	"croft.dev/croft/internal/world"
@@ -337,6 +338,28 @@ var may = map[string]struct {
 	},
 	"image.saved": server(command.ImageSaved{Ref: "croft.local/ada/env:1"}),
 	"image.fail":  server(command.ImageFail{Ref: "croft.local/ada/env:1"}),
+	"contact.set": {
+		func(*sim) world.Command { return command.ContactPut{User: "ada", Address: text("ada@example.org")} },
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"notice.test": {
+		func(s *sim) world.Command {
+			s.mailing()
+			for k := range s.w.Tenancy.Users.All() {
+				s.w.Fold([]world.Change{notice.ContactSet{Row: notice.Contact{User: k, Address: "someone@example.org"}}})
+			}
+			return command.NoticeTest{}
+		},
+		[]string{"stranger", "viewer", "ada", "manager", "owner", "operator", "auditor", "root"}, codes.Denied, nil,
+	},
+	"credit.warn": {
+		func(s *sim) world.Command {
+			nlp, _ := s.w.Tenancy.Account("nlp")
+			s.w.Fold([]world.Change{notice.LevelSet{Row: notice.Level{Account: nlp.ID, Percent: 80}}})
+			return command.CreditWarn{Account: nlp.ID}
+		},
+		[]string{"system"}, codes.Denied, nil,
+	},
 	"sshkey.add": {
 		func(*sim) world.Command {
 			return command.SSHKeyAdd{User: "ada", Fingerprint: "SHA256:x", Type: "ssh-ed25519", Blob: "AAAA", Name: "laptop"}

@@ -84,6 +84,8 @@ type Config struct {
 	Idle []IdlePolicy `yaml:"idle"`
 	// How money is dealt with.
 	Money Money `yaml:"money"`
+	// How people are told what happened to what is theirs.
+	Notify Notify `yaml:"notify"`
 	// The server's own log, on standard error.
 	Log Log `yaml:"log"`
 }
@@ -495,6 +497,7 @@ func Default() Config {
 		MaxGrace:   10 * minute,
 		Idle:       []IdlePolicy{defaultIdle()},
 		Money:      Money{RollingWindow: hour},
+		Notify:     Notify{Keep: 5 * day, Mail: Mail{Port: 587, TLS: MailStartTLS, Hourly: 100}},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

@@ -32,22 +32,31 @@ func (d Database) ConnString() (string, error) {
 	if err != nil {
 		return "", fault.Invalid("database.dsn", "must be a URL such as postgres://croft@localhost/croft")
 	}
-	st, err := os.Stat(string(d.PasswordFile))
+	password, err := firstLine(d.PasswordFile)
 	if err != nil {
-		return "", unreadable(string(d.PasswordFile), err)
+		return "", err
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String(), nil
+}
+
+// firstLine is the password in a file that others can't read.
+func firstLine(path Path) (string, error) {
+	st, err := os.Stat(string(path))
+	if err != nil {
+		return "", unreadable(string(path), err)
 	}
 	if st.Mode().Perm()&0o007 != 0 {
-		return "", fault.New(codes.Invalid, "%s: others can read the password: chmod o= it", d.PasswordFile)
+		return "", fault.New(codes.Invalid, "%s: others can read the password: chmod o= it", path)
 	}
-	text, err := readFile(string(d.PasswordFile))
+	text, err := readFile(string(path))
 	if err != nil {
 		return "", err
 	}
 	password, _, _ := strings.Cut(string(text), "\n")
 	password = strings.TrimSuffix(password, "\r")
 	if password == "" {
-		return "", fault.New(codes.Invalid, "%s: its first line is empty, it must be the password", d.PasswordFile)
+		return "", fault.New(codes.Invalid, "%s: its first line is empty, it must be the password", path)
 	}
-	u.User = url.UserPassword(u.User.Username(), password)
-	return u.String(), nil
+	return password, nil
 }

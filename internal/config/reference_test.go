@@ -98,7 +98,7 @@ type fieldDocs map[string]string
 func readDocs(t *testing.T) fieldDocs {
 	t.Helper()
 	var decls []ast.Decl
-	for _, name := range []string{"config.go", "kube.go", "template.go"} {
+	for _, name := range []string{"config.go", "kube.go", "template.go", "notify.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -60,6 +60,7 @@ func (c *Config) check() fault.Fields {
 	if w := c.Money.RollingWindow; w < 10*second || w > 30*day {
 		f.Add("money.rolling_window", "%s must be between 10s and 720h", w.format())
 	}
+	c.Notify.check(&f)
 	oneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(&f, "log.format", c.Log.Format, "text", "json")
 	return f

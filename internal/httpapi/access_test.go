@@ -190,6 +190,11 @@ func attempts() map[string]attempt {
 			return "/v1/users/ada/ssh-keys/SHA256:a%2Fb", nil
 		}, []string{"ada", "root"}},
 
+		"getContact":  {fixed("/v1/users/ada/contact", nil), []string{"ada", "root"}},
+		"setContact":  {fixed("/v1/users/ada/contact", v1.ContactPatch{Address: new("ada@example.org")}), []string{"ada", "root"}},
+		"listNotices": {fixed("/v1/notices?user=ada", nil), []string{"ada", "otto", "olga", "root"}},
+		"testNotice":  {fixed("/v1/notices/test", nil), all}, // refused only because the site sends no mail
+
 		"listVolumes": {fixed("/v1/users/ada/volumes", nil), []string{"ada", "root"}},
 		"removeVolume": {func(h *harness, _ int) (string, any) {
 			uid := int64(5001)

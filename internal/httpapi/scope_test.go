@@ -21,9 +21,9 @@ func scopes() map[string][]string {
 		"any": {
 			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "listTemplates", "login", "logout", "sshGate",
 		},
-		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
+		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "getContact", "setContact", "testNotice", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
-			"listJobs", "getJob", "quoteAccuracy", "listApps", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage",
+			"listJobs", "getJob", "quoteAccuracy", "listApps", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listNotices",
 			"listGrants", "listAllowances", "listLimits", "listShares", "verifyLedger", "listAudit", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"quote", "quoteAccuracy", "submitJob", "listJobs", "listApps", "listImages", "listEvents", "streamEvents"},
@@ -35,7 +35,7 @@ func scopes() map[string][]string {
 			"planMaintenance", "cancelMaintenance", "getReservation", "createReservation", "cancelReservation", "createPartition", "setPartition", "removePartition", "createQoS", "setQoS", "removeQoS",
 		},
 		"admin": {
-			"listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listGrants", "listAllowances", "listLimits", "listShares", "fairShare", "getReservation",
+			"listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listNotices", "listGrants", "listAllowances", "listLimits", "listShares", "fairShare", "getReservation",
 			"createAccount", "giveGrant", "setAllowance", "removeAllowance", "closePeriod", "setPrice", "createUser", "setUser", "retireUser", "moveAccount", "removeAccount",
 		},
 	} {

@@ -154,6 +154,19 @@ func (s *State) Sources(path []id.Account, t int64) []Source {
 	return out
 }
 
+// GrantsOf lists an account's own grants by id.
+func (s *State) GrantsOf(a id.Account) []Grant {
+	var out []Grant
+	for k, gid := range s.byOwner.From(ownerKey(a, 0)) {
+		if k >= ownerKey(a+1, 0) {
+			break
+		}
+		g, _ := s.Grants.Get(gid)
+		out = append(out, g)
+	}
+	return out
+}
+
 func endOf(g Grant) int64 {
 	if g.End == 0 {
 		return 1<<63 - 1

@@ -21,6 +21,7 @@ import (
 	"croft.dev/croft/internal/idle"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/store"
 	"croft.dev/croft/internal/usage"
 	"croft.dev/croft/internal/workload"
@@ -47,6 +48,7 @@ type History interface {
 	VerifyChain(ctx context.Context) (rows int64, err error)
 	Books(ctx context.Context, read func(*store.Books) error) error
 	DailyDiffers(ctx context.Context) (rows int64, first string, err error)
+	Notices(ctx context.Context, f store.NoticeFilter, limit int) ([]notice.Notice, error)
 }
 
 var _ History = (*store.Store)(nil)

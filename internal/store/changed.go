@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/table"
@@ -61,6 +62,8 @@ func changed(w *world.World, c world.Change, person bool) ([]audit.FieldChange, 
 		return fields(credentials(), &was, &c.Row)
 	case tenancy.SSHKeySet:
 		return differ(sshKeys(), &w.Tenancy.SSHKeys, c.Row.Fingerprint, c.Row)
+	case notice.ContactSet:
+		return differ(contacts(), &w.Notices.Contacts, c.Row.User, c.Row)
 	case asset.ImageSet:
 		return differ(savedImages(), &w.Assets.Images, c.Row.Ref, c.Row)
 	case asset.FolderSet:

@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -38,6 +39,10 @@ func (b *batchRows) add(c world.Change) error {
 		return b.credentials.put(&c.Row)
 	case tenancy.SSHKeySet:
 		return b.sshKeys.put(&c.Row)
+	case notice.ContactSet:
+		return b.contacts.put(&c.Row)
+	case notice.LevelSet:
+		return b.levels.put(&c.Row)
 	case catalog.RepositorySet:
 		return b.repositories.put(&c.Row)
 	case asset.ImageSet:
@@ -140,6 +145,10 @@ func nameOf(c world.Change) string {
 		return numbered("credential", c.Row.User) + ":" + c.Row.Registry
 	case tenancy.SSHKeySet:
 		return numbered("ssh_key", c.Row.User) + ":" + c.Row.Fingerprint
+	case notice.ContactSet:
+		return numbered("contact", c.Row.User)
+	case notice.LevelSet:
+		return numbered("credit_level", c.Row.Account)
 	case catalog.RepositorySet:
 		return "repository:" + c.Row.Name
 	case asset.ImageSet:

@@ -12,6 +12,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -85,6 +86,8 @@ func (l loader) tenancy() error {
 		load(l, passwords(), "WHERE hash <> '' ORDER BY person", func(r *tenancy.Password) world.Change { return tenancy.PasswordSet{Row: *r} }),
 		load(l, credentials(), "WHERE sealed <> '' ORDER BY person, registry", func(r *tenancy.Credential) world.Change { return tenancy.CredentialSet{Row: *r} }),
 		load(l, sshKeys(), "WHERE blob <> '' ORDER BY fingerprint", func(r *tenancy.SSHKey) world.Change { return tenancy.SSHKeySet{Row: *r} }),
+		load(l, contacts(), "WHERE address <> '' OR wants <> '' ORDER BY person", func(r *notice.Contact) world.Change { return notice.ContactSet{Row: *r} }),
+		load(l, creditLevels(), "WHERE percent <> 0 ORDER BY account", func(r *notice.Level) world.Change { return notice.LevelSet{Row: *r} }),
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
 			return tenancy.Counted{Token: id.Token(n)}
 		}),

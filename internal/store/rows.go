@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/fairshare"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -26,6 +27,8 @@ type batchRows struct {
 	passwords    *pending[tenancy.Password]
 	credentials  *pending[tenancy.Credential]
 	sshKeys      *pending[tenancy.SSHKey]
+	contacts     *pending[notice.Contact]
+	levels       *pending[notice.Level]
 	partitions   *pending[catalog.Partition]
 	repositories *pending[catalog.Repository]
 	images       *pending[asset.Image]
@@ -68,6 +71,8 @@ func newBatchRows() *batchRows {
 	b.passwords = gather(b, passwords())
 	b.credentials = gather(b, credentials())
 	b.sshKeys = gather(b, sshKeys())
+	b.contacts = gather(b, contacts())
+	b.levels = gather(b, creditLevels())
 	b.partitions = gather(b, partitions())
 	b.repositories = gather(b, repositories())
 	b.images = gather(b, savedImages())

@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/feature"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/quantity"
 )
 
@@ -85,6 +86,7 @@ func Parse(in v1.JobSpec, def Defaults) (Spec, error) {
 	s.Requeue, s.Requeues = p.requeue(in.Requeue), p.requeues(in.MaxRequeues)
 	p.times(&s, in, def.Now)
 	p.deposit(&s, in.Deposit)
+	p.mail(&s, in)
 	if s.Kind == KindWorkspace {
 		p.workspace(&s, in)
 	}
@@ -248,6 +250,17 @@ func (p *parser) deposit(s *Spec, in string) {
 		s.Deposit = in
 	default:
 		p.bad.Add("deposit", "%q must be full, for all of its time, or rolling, for a window at a time", clip(in))
+	}
+}
+
+// mail reads what mail is sent about the job, and where to.
+func (p *parser) mail(s *Spec, in v1.JobSpec) {
+	var err error
+	if s.Mail, err = notice.ParseWants(in.MailType, notice.JobWords()); err != nil {
+		p.bad.Add("mail_type", "%v", err)
+	}
+	if s.MailTo = in.MailUser; len(in.MailUser) > 320 || strings.ContainsFunc(in.MailUser, unprintable) {
+		p.bad.Add("mail_user", "must be an address such as ada@example.org")
 	}
 }
 
@@ -507,6 +520,6 @@ func (s Spec) Wire() v1.JobSpec {
 		w.Signal = s.Signal.Name + "@" + quantity.FormatDecimal(s.Signal.Before/1e9, 0, 0)
 	}
 	w.Mounts, w.Apps, w.Data = wireMounts(s.Mounts), wireApps(s.Apps), s.Data
-	w.Deposit = s.Deposit
+	w.Deposit, w.MailType, w.MailUser = s.Deposit, string(s.Mail), s.MailTo
 	return w
 }

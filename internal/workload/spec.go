@@ -2,6 +2,7 @@ package workload
 
 import (
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/quantity"
 )
 
@@ -59,7 +60,9 @@ type Spec struct {
 	Deadline    int64             `json:"deadline,omitempty"` // ns; to end by
 	After       Dependencies      `json:"after,omitzero"`
 	Array       ArraySpec         `json:"array,omitzero"`
-	Deposit     string            `json:"deposit,omitempty"` // "": DepositFull
+	Deposit     string            `json:"deposit,omitempty"`   // "": DepositFull
+	Mail        notice.Wants      `json:"mail_type,omitempty"` // what mail is sent of; "": as its user has it
+	MailTo      string            `json:"mail_user,omitempty"` // address; "": its user's
 }
 
 // What a job says of the folders of its account.

@@ -22,6 +22,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/metering"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/table"
@@ -44,6 +45,7 @@ type World struct {
 	Ledger     ledger.State
 	Limits     limits.State
 	Allowances allowance.State
+	Notices    notice.Book
 	Queues     share.State // accounts' parts of them
 	Shares     fairshare.State
 	Workload   workload.State
@@ -63,7 +65,7 @@ func New() *World {
 func (w *World) Copy() *World {
 	return &World{
 		Seq: w.Seq, Now: w.Now, Site: w.Site,
-		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Allowances: w.Allowances.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Allowances: w.Allowances.Copy(), Notices: w.Notices.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
 		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
 	}
 }
@@ -94,6 +96,7 @@ type Site struct {
 	Templates []string `json:",omitempty"` // names of the site's own, which no user's may have
 
 	Idle []idle.Policy `json:",omitempty"` // the first that is for a job counts
+	Mail notice.Rules  `json:",omitzero"`
 	Apps Apps          `json:",omitzero"`
 }
 
@@ -151,6 +154,8 @@ func (w *World) fold(c Change) {
 		w.Limits.Fold(c)
 	case allowance.Change:
 		w.Allowances.Fold(c)
+	case notice.Change:
+		w.Notices.Fold(c)
 	case share.Change:
 		w.Queues.Fold(c)
 	case fairshare.Change:
@@ -346,7 +351,7 @@ func (w *World) View(now int64) admission.View {
 	return admission.View{
 		Now: now, Tenancy: &w.Tenancy, Catalog: &w.Catalog, Assets: &w.Assets, Ledger: &w.Ledger, Limits: &w.Limits, Queues: &w.Queues, Trees: share.NewTrees(),
 		Workload: &w.Workload, Placement: &w.Placement, MountRoots: w.Site.MountRoots, Network: w.Site.Network, Userns: w.Site.Userns, PlanDepth: w.Site.PlanDepth, Weights: w.Site.Weights,
-		Rolling: cmp.Or(w.Site.Rolling, admission.DefRolling), DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, HostPrograms: w.Site.HostPrograms, UserWorkspaces: w.Site.UserWorkspaces,
+		Rolling: cmp.Or(w.Site.Rolling, admission.DefRolling), DefWall: w.Site.DefWall, NeedUID: w.Site.NeedUID, Mixed: w.Site.Mixed, Mail: w.Site.Mail, Contacts: &w.Notices, HostPrograms: w.Site.HostPrograms, UserWorkspaces: w.Site.UserWorkspaces,
 		Standings: func() *fairshare.Standings {
 			if standings == nil {
 				standings = w.Shares.Standings(&w.Tenancy, w.Site.Weights.HalfLife, now)

@@ -44,7 +44,7 @@ func TestOnACluster(t *testing.T) {
 	for _, name := range onACluster {
 		files = append(files, "../scripts/"+name+".txtar")
 	}
-	p := params(s, "", "")
+	p := params(s, "", office{}, "")
 	p.Files = files
 	testscript.Run(t, p)
 }

@@ -32,13 +32,14 @@ func TestMain(m *testing.M) {
 // themselves, one after the other: they restart it, or fill it up. The others run
 // beside each other, each with accounts of its own.
 func TestStories(t *testing.T) {
-	s := open(t)
+	post := post(t)
+	s := open(t, post)
 	hub := hub(t, s)
 	t.Run("alone", func(t *testing.T) {
-		testscript.RunT(serial{t}, params(s, hub, "../scripts/alone"))
+		testscript.RunT(serial{t}, params(s, hub, post, "../scripts/alone"))
 	})
 	t.Run("together", func(t *testing.T) {
-		p := params(s, hub, "../scripts")
+		p := params(s, hub, post, "../scripts")
 		testscript.Run(t, p)
 	})
 	if t.Failed() {
@@ -93,11 +94,12 @@ func TestTheServerIsLeftAlone(t *testing.T) {
 }
 
 // open sets up the site that all stories share.
-func open(t *testing.T) *site.Site {
+func open(t *testing.T, post office) *site.Site {
 	t.Helper()
 	s, err := site.Open(t.Context(), site.Config{
 		Name: "stories", Users: []string{"ada", "ben", "cyn", "eve"}, Images: []string{"tiny.tar", "train.tar", "jupyter.tar"},
 		Extra: "qos: [{name: normal, grace: 2s}]\ndefaults: {cpu: 0.1, mem: 64M, time: 10m, user_images: 80M, user_workspaces: 3}\nmoney: {rolling_window: 10s}\n" +
+			post.config() +
 			"templates: [{name: jupyter, image: \"jupyter:1\", cpu: 0.5, mem: 1G}, {name: shell, image: \"train:1\", cpu: 0.1, mem: 64M}, {name: code, hidden: true},\n" +
 			"  {name: board, about: a board, image: \"tiny:1\", command: [sh, -c, \"mkdir -p /tmp/b$CROFT_BASE_URL; echo the-board >/tmp/b/index.html; exec httpd -f -p 127.0.0.1:9000 -h /tmp/b\"], apps: [{name: web, port: 9000, path: /index.html}], cpu: 0.1, mem: 64M}]\n" +
 			"idle: [{accounts: [dozing], after: 20s, notice: 10s, cpu: 0.05}, {accounts: [cells], after: 20s, notice: 10s, cpu: 1}, {accounts: [musing], mode: dry-run, after: 20s, notice: 10s, cpu: 0.05}]\n",
@@ -123,7 +125,7 @@ func open(t *testing.T) *site.Site {
 }
 
 // params are testscript's for a folder of scripts.
-func params(s *site.Site, hub, dir string) testscript.Params {
+func params(s *site.Site, hub string, post office, dir string) testscript.Params {
 	return testscript.Params{
 		Dir: dir, WorkdirRoot: s.Work(), RequireUniqueNames: true,
 		Cmds: commands(s),
@@ -133,7 +135,7 @@ func params(s *site.Site, hub, dir string) testscript.Params {
 				"HOME=/root", "CROFT_SOCKET="+s.Socket(), "HTTP="+s.HTTP(), "DATA="+s.Data, "CONFIG="+s.Config(),
 				"ADA="+s.User("ada"), "BEN="+s.User("ben"), "CYN="+s.User("cyn"), "EVE="+s.User("eve"),
 				"ADA_HOME="+s.Home("ada"), "BEN_HOME="+s.Home("ben"), "TZ=UTC",
-				"HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
+				"MAILS="+post.dir, "HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
 			)
 			e.Values[browsersKey{}] = browsers{}
 			return nil

@@ -1,0 +1,201 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/notice"
+	"croft.dev/croft/internal/workload"
+	"croft.dev/croft/internal/world"
+)
+
+// sources says which rows of the log, besides those of jobs, make which notices. A new kind
+// of row that people are to be told of is a line here, and a text in text.go.
+func sources() map[string]func(*maker, world.Entry) {
+	return map[string]func(*maker, world.Entry){
+		command.CreditWarn{}.Kind(): (*maker).budget,
+		command.NoticeTest{}.Kind(): (*maker).test,
+	}
+}
+
+func kinds() []string { return slices.Sorted(maps.Keys(sources())) }
+
+// maker makes notices of rows of the log.
+type maker struct {
+	*Loop
+	w   *world.World
+	out []notice.Notice
+}
+
+// notices makes what is to be told of rows of the log. Of jobs they only say which have
+// changed: what is told follows from the job as it is now, under a name that it has once.
+func (l *Loop) notices(ctx context.Context, w *world.World, entries []world.Entry) ([]notice.Notice, error) {
+	m := &maker{Loop: l, w: w}
+	last := map[id.Job]world.Entry{}
+	for _, e := range entries {
+		if tell := sources()[e.Kind]; tell != nil {
+			tell(m, e)
+		}
+		for _, k := range jobsOf(e.Touched) {
+			last[k] = e
+		}
+	}
+	var gone []id.Job
+	for _, k := range slices.Sorted(maps.Keys(last)) {
+		if j, ok := w.Workload.Jobs.Get(k); ok {
+			m.job(j, last[k])
+		} else {
+			gone = append(gone, k)
+		}
+	}
+	if len(gone) == 0 {
+		return m.out, nil
+	}
+	ended, err := l.Outbox.JobRows(ctx, gone)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ended {
+		m.job(&ended[i], last[ended[i].ID])
+	}
+	return m.out, nil
+}
+
+// jobsOf lists the jobs among the rows that a command put, "job:118 transfer:55".
+func jobsOf(touched string) []id.Job {
+	var out []id.Job
+	for word := range strings.FieldsSeq(touched) {
+		if number, ok := strings.CutPrefix(word, "job:"); ok {
+			if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+				out = append(out, id.Job(n))
+			}
+		}
+	}
+	return out
+}
+
+// job makes what is to be told of a job to its user, or to whom he has named.
+func (m *maker) job(j *workload.Job, e world.Entry) {
+	wants := j.Spec.Mail
+	if wants == "" {
+		wants = m.w.Notices.Of(j.User).Told()
+	}
+	if wants == notice.None || wants == notice.Usually {
+		return
+	}
+	if element := j.Of != 0; element != wants.Has(notice.ArrayTasks) && (element || j.Array != nil) {
+		return
+	}
+	tell := func(word, what string, t text) {
+		if wants.Has(word) {
+			m.add(e, notice.Notice{
+				Name: "job." + strconv.FormatInt(int64(j.ID), 10) + "." + what, Kind: word, User: j.User, Account: j.Account, Job: j.ID, Address: j.Spec.MailTo,
+			}, t)
+		}
+	}
+	for _, a := range append(j.Past[:len(j.Past):len(j.Past)], j.Attempt) {
+		if a.N == 0 {
+			continue
+		}
+		n := strconv.Itoa(int(a.N))
+		over := a.N != j.Attempt.N || a.Ended != 0
+		if a.Started != 0 && e.At-a.Started < dayNs {
+			tell(notice.Begin, n+".begin", m.began(j, a))
+		}
+		switch waits := j.State == workload.Queued || j.State == workload.Held; {
+		case over && !j.Spec.Workspace() && (a.N != j.Attempt.N || waits) && e.At-a.Ended < dayNs:
+			tell(notice.Requeue, n+".requeue", m.again(j, a))
+		case !over:
+			m.stopping(j, a, func(word, what string, t text) { tell(word, n+"."+what, t) })
+		}
+	}
+	switch {
+	case j.State == workload.Ended:
+		tell(m.endWord(j, wants), "end", m.ended(j))
+	case j.State == workload.Stopped && j.Attempt.N != 0:
+		tell(m.endWord(j, wants), strconv.Itoa(int(j.Attempt.N))+".end", m.ended(j))
+	}
+}
+
+// stopping makes what is told of an attempt that runs and is stopped, or is to be, by
+// somebody else than its user.
+func (m *maker) stopping(j *workload.Job, a workload.Attempt, tell func(word, what string, t text)) {
+	switch {
+	case a.StopAt == 0 && a.Short != 0:
+		tell(notice.Stop, fmt.Sprintf("credit.%d", a.Short), m.toStop(j))
+	case a.StopAt == 0 && a.Idle.Told != 0:
+		tell(notice.Stop, fmt.Sprintf("idle.%d", a.Idle.Told), m.idle(j))
+	case a.StopAt == 0:
+	case a.Cause == codes.TimedOut || a.Cause == codes.Deadline:
+		tell(notice.TimeLimit, "limit", m.toStop(j))
+	case a.Cause == codes.Preempted || a.Cause == codes.OutOfCredit || a.Idle.Why != "":
+		tell(notice.Stop, "stop", m.toStop(j))
+	}
+}
+
+// endWord is by which word a job's end is told: each end is, to who wants to know of ends,
+// and failures to who wants to know of those.
+func (m *maker) endWord(j *workload.Job, wants notice.Wants) string {
+	if failed(j.Outcome) && wants.Has(notice.Fail) {
+		return notice.Fail
+	}
+	return notice.End
+}
+
+// failed reports whether an outcome is one that nobody wanted.
+func failed(o codes.Outcome) bool {
+	switch o {
+	case codes.Completed, codes.Cancelled, codes.Stopped:
+		return false
+	}
+	return true
+}
+
+// budget tells an account's managers that most of its credits are used up; of an account
+// that has none those of the account above it.
+func (m *maker) budget(e world.Entry) {
+	if e.Event.State == "0" {
+		return // there are credits again
+	}
+	for _, a := range m.w.Tenancy.Path(e.Event.Account) {
+		told := false
+		for _, who := range m.w.Tenancy.Members(a) {
+			if m.w.Tenancy.Role(who.User, a, e.At) < access.Manager {
+				continue
+			}
+			told = true
+			if m.w.Notices.Of(who.User).Told().Has(notice.Budget) {
+				m.add(e, notice.Notice{Name: fmt.Sprintf("credit.%d", e.Seq), Kind: notice.Budget, User: who.User, Account: e.Event.Account}, m.low(e))
+			}
+		}
+		if told {
+			return
+		}
+	}
+}
+
+// test tells whoever asked to be told something.
+func (m *maker) test(e world.Entry) {
+	m.add(e, notice.Notice{Name: fmt.Sprintf("test.%d", e.Seq), Kind: notice.Test, User: e.User}, m.tested())
+}
+
+// add adds a notice to a user, if he can be told anything.
+func (m *maker) add(e world.Entry, n notice.Notice, t text) {
+	n.Name += ".u" + strconv.FormatInt(int64(n.User), 10)
+	if _, why := recipient(m.w, n, e.At); why != "" {
+		return
+	}
+	n.Seq, n.At, n.State, n.Due = e.Seq, e.At, notice.Waiting, e.At
+	n.Subject, n.Body = t.subject, t.body
+	m.out = append(m.out, n)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
