@@ -263,9 +263,11 @@ type Grant struct {
 	State     string     `json:"state,omitempty" doc:"future, open, ended or expired"`
 	Allowance string     `json:"allowance,omitempty" doc:"that gave it, by name"`
 	Carried   string     `json:"carried,omitempty" doc:"out of it, into the next grant of its allowance, whose amount has it"`
-	Used      int64      `json:"used,omitempty" doc:"percent of it that are spent or set aside, rounded down"`
-	Warning   string     `json:"warning,omitempty" doc:"of an open one from 80 % on: how much is left, or that it is nearly used up from 95 % on"`
-	Lasts     *time.Time `json:"lasts,omitempty" doc:"in lists of grants: when an open one is used up if it is spent on as in the last 30 days; left out when its end comes first"`
+
+	Transferred string     `json:"transferred,omitempty" doc:"out of it, into grants of other accounts"`
+	Used        int64      `json:"used,omitempty" doc:"percent of it that are spent or set aside, rounded down"`
+	Warning     string     `json:"warning,omitempty" doc:"of an open one from 80 % on: how much is left, or that it is nearly used up from 95 % on"`
+	Lasts       *time.Time `json:"lasts,omitempty" doc:"in lists of grants: when an open one is used up if it is spent on as in the last 30 days; left out when its end comes first"`
 }
 
 // PriceVersion is the price book of a partition from a moment on; rates are

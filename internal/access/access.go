@@ -113,7 +113,12 @@ const (
 	LedgerAll   Action = "ledger.read"
 	PeriodClose Action = "period.close"
 	EventsAll   Action = "events.read"
-	System      Action = "system" // observations and plans: loops only
+	RequestMake Action = "request.make"
+	RequestSee  Action = "request.see"
+	// RequestDecide lets somebody decide at all; what a request asks for he must be able to do himself.
+	RequestDecide Action = "request.decide"
+
+	System Action = "system" // observations and plans: loops only
 )
 
 // Share is how far a job's owner lets others into its applications and terminals.
@@ -193,8 +198,12 @@ func Authorize(p Principal, a Action, t Target) bool {
 		return t.Role >= Member
 	case JobControl:
 		return mine || operator || t.Role >= Manager
-	case JobEnter, JobShare:
+	case JobEnter, JobShare, RequestMake:
 		return mine
+	case RequestSee:
+		return mine || sees || t.Role >= Manager
+	case RequestDecide:
+		return mine || operator || t.Role >= Manager
 	case AppSee, AppView, AppUse, TermView, TermUse:
 		return mine || t.Share >= need
 	case AccountSee, AccountRead:

@@ -113,6 +113,15 @@ func scopesFor(a Action, mine bool) Scope {
 			return ScopeManage
 		}
 		return ScopeSubmit
+	case RequestSee:
+		if mine {
+			return ScopeRead | ScopeManage | ScopeAdmin | ScopeSubmit
+		}
+		return ScopeRead | ScopeManage | ScopeAdmin
+	case RequestMake:
+		return ScopeSubmit | ScopeManage
+	case RequestDecide:
+		return ScopeManage | ScopeAdmin
 	case JobSubmit, JobEnter, JobShare, AppUse, TermView, TermUse:
 		return ScopeSubmit
 	case AppSee, AppView:

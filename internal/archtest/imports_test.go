@@ -20,7 +20,7 @@ type layer struct {
 // before it.
 var domain = []string{
 	"internal/access", "internal/tenancy", "internal/catalog", "internal/asset", "internal/ledger", "internal/limits", "internal/allowance", "internal/notice", "internal/share", "internal/fairshare",
-	"internal/idle", "internal/workload", "internal/placement", "internal/metering", "internal/admission", "internal/world",
+	"internal/idle", "internal/workload", "internal/approval", "internal/placement", "internal/metering", "internal/admission", "internal/world",
 }
 
 // layers is every package's place. A package that is in none fails the test: a new

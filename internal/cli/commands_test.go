@@ -46,9 +46,20 @@ var (
 
 	member  = []v1.Member{{User: "ada", Role: "owner", Weight: 2}, {User: "bob", Role: "member", Group: true}}
 	monthly = v1.Allowance{Account: "nlp", Name: "month", Amount: "500.000", Per: "month", From: "2026-11-01", Until: "2027-03-31", CarryOver: "100.000", Source: "allowance month", Grant: "2", Next: utc(2026, 12, 1)}
-	grant   = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open", Used: 62, Lasts: day(2026, 12, 18)}
-	limit   = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
-	limits  = []v1.LimitUse{
+	joining = v1.Request{
+		ID: "7", Kind: "join", State: "open", User: "zoe", Asks: "zoe asks to be member of nlp", RequestWish: v1.RequestWish{Join: &v1.JoinWish{Account: "nlp", Role: "member"}}, Message: "my thesis", Created: *at(9, 0), Expires: *day(2026, 12, 15),
+		Mine: true, Changes: []v1.RequestChange{{What: "role of zoe in nlp", Before: "none", After: "member"}}, Deciders: []string{"mia", "root"}, Decides: "whoever is at least manager of nlp, or an admin",
+	}
+	more = v1.Request{
+		ID: "8", Kind: "credits", State: "open", User: "ada", Token: &v1.ByToken{ID: "4", Name: "ci"}, Asks: "ada asks for 200.000 credits for nlp", RequestWish: v1.RequestWish{Credits: &v1.CreditsWish{Account: "nlp", Amount: "200.000"}}, Created: *at(10, 0), Expires: *day(2026, 12, 15),
+		Reminded: at(12, 0), Failed: "account nlp is over by then", Changes: []v1.RequestChange{{What: "credits of nlp", Before: "187.627", After: "387.627"}}, Decides: "an admin",
+	}
+	approved  = v1.Request{ID: "7", Kind: "join", State: "approved", User: "zoe", Asks: joining.Asks, RequestWish: joining.RequestWish, Created: *at(9, 0), Expires: *day(2026, 12, 15), Decided: at(15, 0), By: "mia", Words: "welcome"}
+	rejected  = v1.Request{ID: "7", Kind: "join", State: "rejected", User: "zoe", Asks: joining.Asks, RequestWish: joining.RequestWish, Created: *at(9, 0), Expires: *day(2026, 12, 15), Decided: at(15, 0), By: "mia", Words: "no room"}
+	withdrawn = v1.Request{ID: "7", Kind: "join", State: "withdrawn", User: "zoe", Asks: joining.Asks, RequestWish: joining.RequestWish, Created: *at(9, 0), Expires: *day(2026, 12, 15), Decided: at(15, 0), By: "zoe"}
+	grant     = v1.Grant{ID: "1", Account: "nlp", Amount: "500.000", Source: "DFG-123", End: day(2027, 4, 1), Available: "187.627", Deposits: "0.000", Spent: "312.373", State: "open", Used: 62, Lasts: day(2026, 12, 18)}
+	limit     = v1.Limit{ID: "3", Account: "nlp", User: "ada", Resource: "gpu", Max: "4"}
+	limits    = []v1.LimitUse{
 		{Limit: limit, Used: "1", Left: "3", From: "user ada in account nlp", By: "olga", Tightest: true},
 		{Limit: v1.Limit{ID: "1", Account: "faculty", Resource: "mem", Max: "512G"}, Used: "640G", Left: "0", Over: "128G", From: "account faculty", By: "root", Tightest: true},
 		{Limit: v1.Limit{Partition: "main", Resource: "time", Max: "2d"}, From: "partition main"},
@@ -270,6 +281,15 @@ var answers = map[string]any{
 	"GET /v1/allowances":                  page(monthly),
 	"POST /v1/allowances":                 monthly,
 	"DELETE /v1/allowances/nlp/month":     struct{}{},
+	"GET /v1/requests":                    page(joining, more),
+	"POST /v1/requests":                   joining,
+	"GET /v1/requests/7":                  joining,
+	"GET /v1/requests/8":                  more,
+	"POST /v1/requests/7/approve":         approved,
+	"POST /v1/requests/7/reject":          rejected,
+	"POST /v1/requests/7/withdraw":        withdrawn,
+	"POST /v1/requests/7/remind":          joining,
+	"POST /v1/grants/transfer":            page(v1.Grant{ID: "5", Account: "nlp", Amount: "50.000", Source: "DFG-9", End: day(2027, 4, 1)}),
 	"POST /v1/grants":                     grant,
 	"GET /v1/prices":                      page(price),
 	"POST /v1/prices":                     price,
@@ -505,6 +525,23 @@ func TestCommands(t *testing.T) {
 		"grant-ls":            {args: "grant ls -A nlp"},
 		"grant-ls-carried": {args: "grant ls", with: map[string]any{"GET /v1/grants": page(
 			v1.Grant{ID: "2", Account: "nlp", Amount: "500.000", Source: "allowance month 2026-10", End: utc(2026, 11, 1), Available: "0.000", Deposits: "0.000", Spent: "400.000", State: "ended", Used: 80, Allowance: "month", Carried: "100.000"})}},
+		"request-join":          {args: "request join nlp --until 2027-03-31 -m my-thesis --expires +3d"},
+		"request-credits":       {args: "request credits nlp 200 --source DFG-123 --until 2027-03-31 --subtree"},
+		"request-transfer":      {args: "request transfer vision nlp 50 --grant 12"},
+		"request-limit":         {args: "request limit gpu-hours 800 -A nlp --per month"},
+		"request-limit-whose":   {args: "request limit gpu 8"},
+		"request-ls":            {args: "request ls"},
+		"request-ls-inbox":      {args: "request ls --inbox --kind join -A nlp"},
+		"request-ls-both":       {args: "request ls --inbox --mine"},
+		"request-ls-all-json":   {args: "request ls -a -o json"},
+		"request-show":          {args: "request show 7"},
+		"request-show-failed":   {args: "request show 8"},
+		"request-approve":       {args: "request approve 7 -m welcome"},
+		"request-approve-json":  {args: "request approve 7 --source DFG-123 -o json"},
+		"request-reject":        {args: "request reject 7 -m no-room"},
+		"request-withdraw":      {args: "request withdraw 7"},
+		"request-remind":        {args: "request remind 7"},
+		"grant-transfer":        {args: "grant transfer vision nlp 50 --grant 12 --subtree"},
 		"allowance-set":         {args: "allowance set nlp 500 --per month --carry-over 100 --from 2026-11-01 --until 2027-03-31 --source DFG-123 --subtree"},
 		"allowance-set-no-per":  {args: "allowance set nlp 500"},
 		"allowance-ls":          {args: "allowance ls nlp"},
@@ -736,6 +773,7 @@ func TestTablesFit(t *testing.T) {
 		"GET /v1/me":                 me,
 		"GET /v1/status":             status,
 		"GET /v1/grants":             page(v1.Grant{ID: "1", Account: long, Source: long, Amount: "1000000000.000", Available: "1000000000.000", Deposits: "1000000000.000", Spent: "1000000000.000", End: day(2027, 1, 1), State: "expired"}),
+		"GET /v1/requests":           page(v1.Request{ID: "100000", State: "withdrawn", User: long, Asks: long + " asks for 1000000000.000 credits of " + long + " for " + long, Created: *day(2026, 11, 1), Expires: *day(2027, 1, 1), Mine: true}),
 		"GET /v1/allowances":         page(v1.Allowance{Account: long, Name: "month", Amount: "1000000000.000", Per: "quarter", CarryOver: "1000000000.000", Source: long, From: "2026-11-01", Until: "2027-03-31", Grant: "100000", Next: day(2027, 1, 1)}),
 		"GET /v1/prices":             page(v1.PriceVersion{ID: "1", Partition: long, GPU: map[string]string{long: "1.000", "b": "2.000"}, CPU: "1.000", Mem: "1.000", By: long}),
 		"GET /v1/limits":             page(v1.LimitUse{Limit: v1.Limit{ID: "1", Account: long, User: long, Resource: "gpu:" + long, Max: "100"}, Used: "5", From: long}),
@@ -749,7 +787,7 @@ func TestTablesFit(t *testing.T) {
 		"GET /v1/partitions":         page(v1.Partition{Name: long, Nodes: []string{long}, MaxTime: "1000d", DefaultTime: "1000d", Priority: -1_000_000, Restricted: true, Accounts: []string{long}, Default: true, Configured: true}),
 		"GET /v1/events":             page(v1.Event{Seq: 1 << 40, Kind: "job.submit", By: long, Job: "1", State: "queued", Message: long}),
 	}}
-	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "session ls", "grant ls", "allowance ls", "price ls", "limit ls", "share ls", "ledger show", "node ls", "node maintenance ls", "reservation ls", "qos ls", "partition ls", "events", "step ls 1"} {
+	for _, args := range []string{"ls", "account ls", "user ls", "user token ls", "session ls", "grant ls", "allowance ls", "request ls", "price ls", "limit ls", "share ls", "ledger show", "node ls", "node maintenance ls", "reservation ls", "qos ls", "partition ls", "events", "step ls 1"} {
 		t.Run(args, func(t *testing.T) {
 			b := newBench(t, f)
 			if code := b.run(strings.Fields(args)...); code != 0 {

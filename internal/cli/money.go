@@ -16,7 +16,7 @@ import (
 
 func (a *app) grantCmd() *cobra.Command {
 	return group("grant", "Credits given to accounts", `  croft grant add nlp 500 --source DFG-123 --until 2027-03-31
-  croft grant ls`, a.grantAddCmd(), a.grantLsCmd())
+  croft grant ls`, a.grantAddCmd(), a.grantTransferCmd(), a.grantLsCmd())
 }
 
 func (a *app) grantAddCmd() *cobra.Command {
@@ -63,6 +63,40 @@ func (a *app) grantAddCmd() *cobra.Command {
 	return cmd
 }
 
+func (a *app) grantTransferCmd() *cobra.Command {
+	var t v1.GrantTransfer
+	cmd := &cobra.Command{
+		Use:   "transfer FROM TO CREDITS",
+		Short: "Give credits of one account to another",
+		Long: `Give credits of one account to another, for whoever manages the first. They come out of its own grants,
+the one that ends first first, and keep their source and their end. croft request transfer asks for
+credits of an account that you don't manage.`,
+		Example: `  croft grant transfer vision nlp 50
+  croft grant transfer vision nlp 50 --grant 12 --subtree`,
+		Args:              needArgs(3, 3, "FROM and TO, two accounts, and how many CREDITS"),
+		ValidArgsFunction: a.twoAccounts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.From, t.To, t.Amount = args[0], args[1], args[2]
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			got, err := c.TransferGrant(cmd.Context(), t)
+			if err != nil {
+				return err
+			}
+			return a.print(got, func(w io.Writer) {
+				for _, g := range got.Items {
+					fmt.Fprintf(w, "grant %s: %s gets %s from %s%s\n", clean(g.ID), clean(g.Account), clean(g.Amount), clean(g.Source), before(" until ", a.lastDay(g.End)))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&t.Grant, "grant", "", "out of this grant alone; by default the one that ends first pays first")
+	cmd.Flags().BoolVar(&t.Subtree, "subtree", false, "accounts below TO may spend it too")
+	return cmd
+}
+
 // grantNotes says which grants are nearly used up, how long open ones last, and what went
 // over into others.
 func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
@@ -76,6 +110,9 @@ func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
 		}
 		if g.Carried != "" {
 			notes = append(notes, clean(g.Carried)+" were carried over")
+		}
+		if g.Transferred != "" {
+			notes = append(notes, clean(g.Transferred)+" went to other accounts")
 		}
 		if len(notes) > 0 {
 			fmt.Fprintf(w, "grant %s, %s of %s: %s\n", clean(g.ID), clean(g.Source), clean(g.Account), strings.Join(notes, "; "))

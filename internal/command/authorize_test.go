@@ -406,6 +406,46 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.GrantGive{Account: "nlp", Amount: 1, Source: "x"} },
 		[]string{"root", "system"}, codes.Denied, nil,
 	},
+	"grant.transfer": {
+		func(s *sim) world.Command {
+			if _, err := s.do(s.user("root"), command.AccountPut{Create: true, Name: "open"}); err != nil {
+				panic(err)
+			}
+			for _, u := range []string{"manager", "owner", "operator", "ada"} {
+				s.must(nil, s.user("root"), command.MemberPut{Account: "open", User: u, Role: "viewer"})
+			}
+			return command.GrantTransfer{From: "nlp", To: "open", Amount: 1}
+		},
+		[]string{"manager", "owner", "root", "system"}, codes.NotFound,
+		map[string]codes.Code{"viewer": codes.Denied, "ada": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"request.create": {
+		func(*sim) world.Command { return command.RequestMake{Wish: joinWish("vision", "manager")} },
+		[]string{"stranger", "viewer", "ada", "operator", "auditor", "root"}, codes.Denied, map[string]codes.Code{"manager": codes.Conflict, "owner": codes.Conflict},
+	},
+	"request.approve": {
+		func(s *sim) world.Command { return command.RequestApprove{Request: s.asked("stranger")} },
+		[]string{"manager", "owner", "root", "system"}, codes.NotFound, map[string]codes.Code{"stranger": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"request.reject": {
+		func(s *sim) world.Command { return command.RequestReject{Request: s.asked("stranger")} },
+		[]string{"manager", "owner", "root", "system"}, codes.NotFound, map[string]codes.Code{"stranger": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"request.withdraw": {
+		func(s *sim) world.Command { return command.RequestWithdraw{Request: s.asked("stranger")} },
+		[]string{"stranger"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "root": codes.Denied, "system": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"request.remind": {
+		func(s *sim) world.Command {
+			k := s.asked("stranger")
+			s.now += 25 * hour
+			return command.RequestRemind{Request: k}
+		},
+		[]string{"stranger"}, codes.NotFound,
+		map[string]codes.Code{"manager": codes.Denied, "owner": codes.Denied, "root": codes.Denied, "system": codes.Denied, "operator": codes.Denied, "auditor": codes.Denied},
+	},
+	"request.expire": server(command.RequestExpire{Request: 1}),
 	"allowance.set": {
 		func(*sim) world.Command { return command.AllowancePut{Account: "nlp", Amount: 1, Per: limits.Month} },
 		[]string{"root", "system"}, codes.Denied, nil,

@@ -50,7 +50,7 @@ func (c MembersImport) Decide(w *world.World, at world.Context) (world.Outcome, 
 	if !w.Can(at.Principal, access.AccountRun, 0, acc.ID) {
 		return world.Outcome{}, fault.New(codes.Denied, "you aren't a manager of %s", c.Account)
 	}
-	i := importing{MembersImport: c, w: w, at: at, acc: acc, own: ownRole(w, at.Principal, acc.ID), role: access.Member, next: w.Tenancy.NextUser(), named: map[id.User]bool{}, names: map[string]int{}, uids: map[int64]int{}}
+	i := importing{MembersImport: c, w: w, at: at, acc: acc, own: w.OwnRole(at.Principal, acc.ID), role: access.Member, next: w.Tenancy.NextUser(), named: map[id.User]bool{}, names: map[string]int{}, uids: map[int64]int{}}
 	if c.Role != "" {
 		if i.role, ok = access.ParseRole(c.Role); !ok {
 			return world.Outcome{}, fault.Invalid("role", "must be viewer, member, manager or owner")

@@ -2,7 +2,6 @@ package command
 
 import (
 	"croft.dev/croft/api/v1/codes"
-	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/limits"
@@ -74,15 +73,12 @@ func (c LimitPut) Decide(w *world.World, at world.Context) (world.Outcome, error
 // allowed says whether the caller may set or remove such a limit: caps on what members
 // may spend are their account's managers' business too.
 func (c LimitPut) allowed(w *world.World, at world.Context) bool {
-	if w.Can(at.Principal, access.LimitSet, 0, 0) {
-		return true
-	}
 	a, _ := w.Tenancy.Account(c.Account)
 	resource, account := c.Resource, a.ID
 	if row, ok := w.Limits.Limits.Get(c.Remove); c.Remove != 0 && ok {
 		resource, account = row.Resource, row.Scope.Account
 	}
-	return resource == limits.Credits && account != 0 && w.Can(at.Principal, access.AccountRun, 0, account)
+	return w.MayLimit(at.Principal, resource, account)
 }
 
 func limitPut(row limits.Limit) world.Outcome {

@@ -73,6 +73,7 @@ func rules() map[access.Action]rule {
 		access.AccountMake: {platform: admin}, access.MoneyGive: {platform: admin}, access.PriceSet: {platform: admin}, access.UserRun: {platform: admin},
 		access.LimitSet: {platform: runs}, access.CatalogSet: {platform: runs}, access.JobRaise: {platform: runs}, access.NodeRun: {platform: runs},
 		access.UserSee: {sees, 0, true}, access.TokenRun: {admin, 0, true}, access.LedgerAll: {platform: sees}, access.EventsAll: {platform: sees},
+		access.RequestMake: {nil, 0, true}, access.RequestSee: {sees, 3, true}, access.RequestDecide: {runs, 3, true},
 		access.System: {},
 	}
 }

@@ -203,7 +203,7 @@ func (c MemberPut) Decide(w *world.World, at world.Context) (world.Outcome, erro
 	if c.Role == "" && c.Weight != nil {
 		role, c.Group, c.Ends = cmp.Or(old.Role, access.Member), old.FromGroup, cmp.Or(c.Ends, old.Ends)
 	}
-	if own := ownRole(w, at.Principal, acc.ID); role > own || old.Role > own {
+	if own := w.OwnRole(at.Principal, acc.ID); role > own || old.Role > own {
 		return world.Outcome{}, fault.New(codes.Denied, "you can't give or take a role above your own (%s)", own)
 	}
 	if role == access.NoRole && !had {
@@ -223,13 +223,6 @@ func (c MemberPut) Decide(w *world.World, at world.Context) (world.Outcome, erro
 		return world.Outcome{Result: row, Event: world.Event{Skip: true}}, nil
 	}
 	return world.Outcome{Changes: []world.Change{tenancy.MemberSet{Row: row}}, Result: row, Event: world.Event{Account: acc.ID, Message: c.User + " " + c.Role}}, nil
-}
-
-func ownRole(w *world.World, p access.Principal, a id.Account) access.Role {
-	if w.Can(p, access.AccountMake, 0, 0) {
-		return access.Owner
-	}
-	return w.Tenancy.Role(id.User(p.User), a, p.Now)
 }
 
 // UserPut creates a user (Create) or changes one; nil fields stay.

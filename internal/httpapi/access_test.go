@@ -9,6 +9,7 @@ import (
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/placement"
@@ -70,6 +71,24 @@ func ofJob(format string, body any, prepare ...func(h *harness, job string)) fun
 func ofStep(format string, body any) func(*harness, int) (string, any) {
 	return func(h *harness, _ int) (string, any) {
 		return fmt.Sprintf(format, h.runWithStep()), body
+	}
+}
+
+// ofRequest is a path with the one open request of ada's in it, for credits of nlp's for another.
+func ofRequest(format string, body ...any) func(*harness, int) (string, any) {
+	return func(h *harness, _ int) (string, any) {
+		ada, _ := h.seq.World().Tenancy.User("ada")
+		for r := range h.seq.World().Approvals.Opened() {
+			if r.User == ada.ID {
+				h.as("ada", command.RequestWithdraw{Request: r.ID})
+			}
+		}
+		out := h.as("ada", command.RequestMake{Wish: approval.Wish{Transfer: &approval.Transfer{From: "nlp", To: "vision", Amount: 1}}})
+		var in any
+		if len(body) > 0 {
+			in = body[0]
+		}
+		return fmt.Sprintf(format, out.Result.(approval.Request).ID), in
 	}
 }
 
@@ -236,10 +255,20 @@ func attempts() map[string]attempt {
 			return "/v1/users/ada/tokens/" + strconv.Itoa(int(row.ID)), nil
 		}, []string{"ada", "root"}},
 
-		"listGrants":     {fixed("/v1/grants?account=nlp", nil), sees},
-		"giveGrant":      {fixed("/v1/grants", v1.Grant{Account: "nlp", Amount: "1", Source: "gift"}), admin},
-		"listAllowances": {fixed("/v1/allowances?account=nlp", nil), sees},
-		"setAllowance":   {fixed("/v1/allowances", v1.Allowance{Account: "nlp", Amount: "1", Per: "month"}), admin},
+		"listGrants":    {fixed("/v1/grants?account=nlp", nil), sees},
+		"giveGrant":     {fixed("/v1/grants", v1.Grant{Account: "nlp", Amount: "1", Source: "gift"}), admin},
+		"transferGrant": {fixed("/v1/grants/transfer", v1.GrantTransfer{From: "nlp", To: "nlp", Amount: "1"}), []string{"mia", "root"}}, // to itself it can't be
+		"listRequests":  {fixed("/v1/requests", nil), all},
+		"makeRequest": {func(_ *harness, n int) (string, any) {
+			return "/v1/requests", v1.NewRequest{RequestWish: v1.RequestWish{Join: &v1.JoinWish{Account: fmt.Sprint("any", n)}}}
+		}, all},
+		"getRequest":      {ofRequest("/v1/requests/%d"), []string{"ada", "mia", "otto", "olga", "root"}},
+		"approveRequest":  {ofRequest("/v1/requests/%d/approve", v1.RequestApproval{}), []string{"mia", "root"}},
+		"rejectRequest":   {ofRequest("/v1/requests/%d/reject", v1.RequestDecision{}), []string{"mia", "root"}},
+		"withdrawRequest": {ofRequest("/v1/requests/%d/withdraw"), []string{"ada"}},
+		"remindRequest":   {ofRequest("/v1/requests/%d/remind"), []string{"ada"}}, // so soon she is told to wait
+		"listAllowances":  {fixed("/v1/allowances?account=nlp", nil), sees},
+		"setAllowance":    {fixed("/v1/allowances", v1.Allowance{Account: "nlp", Amount: "1", Per: "month"}), admin},
 		"removeAllowance": {func(h *harness, n int) (string, any) {
 			name := "x" + strconv.Itoa(n)
 			h.as("root", command.AllowancePut{Account: "nlp", Name: name, Amount: 1, Per: limits.Month})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
@@ -36,6 +37,7 @@ func hide(h *harness) string {
 	h.as("root", command.LimitPut{User: "canary-user", Resource: limits.CPU, Max: 60_000})
 	h.as("root", command.PartitionPut{Name: "main", Deny: &[]string{"canary-course"}})
 	h.as("root", command.ReservationPut{Name: "canary-class", Accounts: []string{"canary-lab"}, GPU: 2000, From: h.now.Load() + 200*hour, Length: hour, Reason: "canary"})
+	h.as("canary-user", command.RequestMake{Wish: approval.Wish{Credits: &approval.Credits{Account: "canary-lab", Amount: money.Credit}}, Message: "canary"})
 	h.password("canary-user")
 	h.as("canary-user", command.SessionOpen{User: "canary-user", Name: "canary-desk", Hash: "s", Verified: kept(h, "canary-user"), Expires: h.now.Load() + 99*hour, Idle: hour})
 	h.tokens["canary-user"] = h.token("canary-user", 0)
@@ -175,7 +177,21 @@ func probes() map[string]probe {
 		"share for A": {"POST", "/v1/shares", func(name string) any {
 			return v1.Share{Account: name, Partition: "main", Resource: "gpu", Guaranteed: "1"}
 		}},
-		"user U": {"GET", "/v1/users/NAME", nil}, "set U": {"PATCH", "/v1/users/NAME", fixedBody(v1.UserPatch{})},
+		"request Q": {"GET", "/v1/requests/NAME", nil}, "approve Q": {"POST", "/v1/requests/NAME/approve", fixedBody(v1.RequestApproval{})},
+		"reject Q": {"POST", "/v1/requests/NAME/reject", fixedBody(v1.RequestDecision{})}, "withdraw Q": {"POST", "/v1/requests/NAME/withdraw", nil}, "remind of Q": {"POST", "/v1/requests/NAME/remind", nil},
+		"requests about A": {"GET", "/v1/requests?account=NAME", nil},
+		"ask for credits of A": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Credits: &v1.CreditsWish{Account: name, Amount: "1"}}}
+		}},
+		"ask for a limit of A": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Limit: &v1.Limit{Account: name, Resource: "gpu", Max: "1"}}}
+		}},
+		"ask for money from A": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Transfer: &v1.TransferWish{From: name, To: "absent-too", Amount: "1"}}}
+		}},
+		"give of A": {"POST", "/v1/grants/transfer", func(name string) any { return v1.GrantTransfer{From: name, To: "nlp", Amount: "1"} }},
+		"give to A": {"POST", "/v1/grants/transfer", func(name string) any { return v1.GrantTransfer{From: "nlp", To: name, Amount: "1"} }},
+		"user U":    {"GET", "/v1/users/NAME", nil}, "set U": {"PATCH", "/v1/users/NAME", fixedBody(v1.UserPatch{})},
 		"retire U":    {"POST", "/v1/users/NAME/retire", fixedBody(v1.RetireRequest{})},
 		"tokens of U": {"GET", "/v1/users/NAME/tokens", nil}, "token for U": {"POST", "/v1/users/NAME/tokens", fixedBody(v1.TokenRequest{Name: "x"})},
 		"revoke of U":   {"DELETE", "/v1/users/NAME/tokens/8", nil},
@@ -211,7 +227,7 @@ func TestHiddenIsAbsent(t *testing.T) {
 	h := newHarness(t)
 	running := hide(h)
 	names := map[string][2]string{ // the hidden one, and one that isn't
-		"A": {"canary-lab", "absent-lab"}, "U": {"canary-user", "absent-user"}, "J": {running, "999"}, "R": {"R-1", "R-999"}, "G": {"grant:2", "grant:999"}, "V": {"canary-class", "absent-class"},
+		"A": {"canary-lab", "absent-lab"}, "U": {"canary-user", "absent-user"}, "J": {running, "999"}, "R": {"R-1", "R-999"}, "G": {"grant:2", "grant:999"}, "V": {"canary-class", "absent-class"}, "Q": {"1", "999"},
 	}
 	asked := map[string]bool{}
 	for what, p := range probes() {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
@@ -34,8 +35,8 @@ func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
 	if err != nil {
 		return v1.Grant{}, err
 	}
-	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" || in.Used != 0 || in.Warning != "" || in.Lasts != nil || in.Allowance != "" || in.Carried != "" {
-		bad.Add("id", "id, state, available, deposits, spent, used, warning, lasts, allowance and carried aren't set here")
+	if in.ID != "" || in.State != "" || in.Available != "" || in.Deposits != "" || in.Spent != "" || in.Used != 0 || in.Warning != "" || in.Lasts != nil || in.Allowance != "" || in.Carried != "" || in.Transferred != "" {
+		bad.Add("id", "id, state, available, deposits, spent, used, warning, lasts, allowance, carried and transferred aren't set here")
 	}
 	if err := bad.Err(); err != nil {
 		return v1.Grant{}, err
@@ -52,6 +53,53 @@ func (c *call) giveGrant(in v1.Grant) (v1.Grant, error) {
 		return v1.Grant{}, unexpected(got)
 	}
 	return c.Reader.Grant(c.p, row), nil
+}
+
+func (c *call) transferGrant(in v1.GrantTransfer) (v1.Page[v1.Grant], error) {
+	cmd := command.GrantTransfer{From: in.From, To: in.To, Subtree: in.Subtree}
+	var bad fault.Fields
+	cmd.Amount = creditsOf(&bad, in.Amount)
+	cmd.Grant = grantOf(&bad, in.Grant)
+	if err := bad.Err(); err != nil {
+		return v1.Page[v1.Grant]{}, err
+	}
+	got, err := c.do(cmd)
+	if err != nil {
+		return v1.Page[v1.Grant]{}, err
+	}
+	if got.Replayed != nil {
+		return page(c.Reader.GrantsPassed(c.p, got.At, in.From, in.To), nil)
+	}
+	rows, ok := got.Result.([]ledger.Grant)
+	if !ok {
+		return v1.Page[v1.Grant]{}, unexpected(got)
+	}
+	out := v1.Page[v1.Grant]{}
+	for _, g := range rows {
+		out.Items = append(out.Items, c.Reader.Grant(c.p, g))
+	}
+	return out, nil
+}
+
+// creditsOf reads an amount of credits.
+func creditsOf(bad *fault.Fields, text string) money.Micros {
+	n, err := money.Parse(text)
+	if err != nil {
+		bad.Add("amount", "must be credits such as 500 or 2.5")
+	}
+	return n
+}
+
+// grantOf reads the number of a grant; empty: 0, none.
+func grantOf(bad *fault.Fields, text string) id.Grant {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		bad.Add("grant", "must be a grant's number: croft grant ls has them")
+	}
+	return id.Grant(n)
 }
 
 // before answers a repeated request with what it made, if that is still there.
@@ -119,8 +167,28 @@ func (c *call) setLimit(in v1.Limit) (v1.LimitUse, error) {
 	if in.ID != "" {
 		return v1.LimitUse{}, fault.Invalid("id", "isn't set here: a limit is known by its scope, resource and period")
 	}
-	resource := limits.Resource(in.Resource)
 	var bad fault.Fields
+	cmd := limitOf(&bad, in)
+	if err := bad.Err(); err != nil {
+		return v1.LimitUse{}, err
+	}
+	got, err := c.do(cmd)
+	if err != nil {
+		return v1.LimitUse{}, err
+	}
+	if got.Replayed != nil {
+		return before(c.Reader.LimitOn(c.p, in))
+	}
+	row, ok := got.Result.(limits.Limit)
+	if !ok {
+		return v1.LimitUse{}, unexpected(got)
+	}
+	return c.Reader.LimitMade(c.p, row), nil
+}
+
+// limitOf reads a limit.
+func limitOf(bad *fault.Fields, in v1.Limit) command.LimitPut {
+	resource := limits.Resource(in.Resource)
 	most, err := limits.Parse(resource, string(in.Max))
 	if err != nil {
 		bad.Add("max", "must be an amount of %s", orWord(in.Resource, "the resource"))
@@ -133,23 +201,7 @@ func (c *call) setLimit(in v1.Limit) (v1.LimitUse, error) {
 	if err != nil {
 		bad.Add("carry_over", "must be a share such as 50%% or an amount of %s", orWord(in.Resource, "the resource"))
 	}
-	if err := bad.Err(); err != nil {
-		return v1.LimitUse{}, err
-	}
-	got, err := c.do(command.LimitPut{
-		Account: in.Account, User: in.User, Partition: in.Partition, QoS: in.QoS, Resource: resource, Per: per, Max: most, Carry: carry,
-	})
-	if err != nil {
-		return v1.LimitUse{}, err
-	}
-	if got.Replayed != nil {
-		return before(c.Reader.LimitOn(c.p, in))
-	}
-	row, ok := got.Result.(limits.Limit)
-	if !ok {
-		return v1.LimitUse{}, unexpected(got)
-	}
-	return c.Reader.LimitMade(c.p, row), nil
+	return command.LimitPut{Account: in.Account, User: in.User, Partition: in.Partition, QoS: in.QoS, Resource: resource, Per: per, Max: most, Carry: carry}
 }
 
 func (c *call) removeLimit() error {

@@ -16,7 +16,7 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), noticeOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), queueOperations(), peopleOperations(), moneyOperations(), allowanceOperations(), machineOperations(), reservationOperations(), catalogOperations())
+	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), noticeOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), queueOperations(), peopleOperations(), moneyOperations(), allowanceOperations(), requestOperations(), machineOperations(), reservationOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {
@@ -109,6 +109,7 @@ func moneyOperations() []operation {
 	return []operation{
 		ask("listGrants", "GET /v1/grants", "Grants of accounts that you may look into", access.AccountRead, (*call).grants, account),
 		tell("giveGrant", "POST /v1/grants", "Give an account credits", access.MoneyGive, created, (*call).giveGrant),
+		tell("transferGrant", "POST /v1/grants/transfer", "Give credits of one account's grants to another account, up to the end that they have", access.AccountRun, created, (*call).transferGrant).alsoBy(access.MoneyGive),
 		ask("listPrices", "GET /v1/prices", "The price book", access.NodeSee, (*call).prices),
 		tell("setPrice", "POST /v1/prices", "Publish a version of the price book", access.PriceSet, created, (*call).setPrice),
 		ask("listLimits", "GET /v1/limits", "Limits with what is used of them", access.NodeSee, (*call).limits,

@@ -24,6 +24,7 @@ type (
 	Reservation int64
 	Booking     int64
 	Allowance   int64
+	Request     int64
 )
 
 // Attempt names the n-th attempt of a job.

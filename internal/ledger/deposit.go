@@ -58,6 +58,15 @@ func (p *Posting) Renew(g, before Grant, carried money.Micros) []Change {
 	return out
 }
 
+// Pass moves what a new grant is of out of another account's grant. Each account's postings
+// say what it has been given in all: the one gives it up to where it came from, and from there
+// it is given to the other.
+func (p *Posting) Pass(from, to Grant) []Change {
+	from.Passed += to.Amount
+	out := append([]Change{GrantSet{from}}, p.transfer(OfGrant(from.ID), Funding(from.Source), to.Amount, KindGiveUp, Payer{Account: from.Account, User: to.By})...)
+	return append(out, p.Give(to)...)
+}
+
 // Part is what one source contributes to a deposit.
 type Part struct {
 	Source Account

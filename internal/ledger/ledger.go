@@ -56,7 +56,8 @@ type Kind string
 // The kinds of transfer.
 const (
 	KindGrant   Kind = "grant"
-	KindCarry   Kind = "carry" // out of a grant that has ended into the next of its allowance
+	KindCarry   Kind = "carry"   // out of a grant that has ended into the next of its allowance
+	KindGiveUp  Kind = "give_up" // out of a grant, back to where it came from, to be given to another account
 	KindDeposit Kind = "deposit"
 	KindCharge  Kind = "charge"
 	KindCorrect Kind = "correct" // a charge that was too high, taken back
@@ -99,6 +100,9 @@ type Grant struct {
 
 	Allowance id.Allowance // by whose rule it was given; 0: by hand
 	Carried   money.Micros // out of it, into the next of its allowance
+
+	Origin id.Grant     // of another account's, out of which it was transferred; 0: it wasn't
+	Passed money.Micros // out of it, into other accounts' grants
 }
 
 // Open reports whether what comes back to the grant at t still stays in it.

@@ -68,6 +68,19 @@ func (r *Reader) GrantMade(p access.Principal, created int64, want v1.Grant) (ma
 	return made, ok
 }
 
+// GrantsPassed are the grants that one account gave another at a moment.
+func (r *Reader) GrantsPassed(p access.Principal, created int64, from, to string) []v1.Grant {
+	v := r.view(p)
+	out := []v1.Grant{}
+	for _, g := range v.w.Ledger.Grants.All() {
+		origin, ok := v.w.Ledger.Grants.Get(g.Origin)
+		if ok && g.Created == created && v.account(origin.Account) == from && v.account(g.Account) == to {
+			out = append(out, v.grantWire(g))
+		}
+	}
+	return out
+}
+
 func (v view) grantWire(g ledger.Grant) v1.Grant {
 	out := v1.Grant{
 		ID: decimal(g.ID), Account: v.account(g.Account), Amount: g.Amount.String(), Source: g.Source, Start: moment(g.Start), End: moment(g.End),
@@ -76,14 +89,18 @@ func (v view) grantWire(g ledger.Grant) v1.Grant {
 	if g.Carried > 0 {
 		out.Carried = g.Carried.String()
 	}
+	if g.Passed > 0 {
+		out.Transferred = g.Passed.String()
+	}
+	gone := g.Carried + g.Passed
 	source := ledger.OfGrant(g.ID)
 	rest := v.w.Ledger.Balance(source)
 	aside := v.aside().source[string(source)]
 	out.Available, out.Deposits = rest.String(), aside.String()
 	if !g.Expired {
-		out.Spent = (g.Amount - g.Carried - rest - aside).String()
+		out.Spent = (g.Amount - gone - rest - aside).String()
 	}
-	if used, ok := muldiv(int64(max(0, g.Amount-g.Carried-rest)), 100, int64(g.Amount)); ok {
+	if used, ok := muldiv(int64(max(0, g.Amount-gone-rest)), 100, int64(g.Amount)); ok {
 		out.Used = used
 	}
 	switch {

@@ -52,7 +52,8 @@ type audit struct {
 	spent    map[ledger.Spending]money.Micros // by themselves without their amounts
 	byToken  map[ledger.TokenSpending]money.Micros
 	given    map[ledger.Account]money.Micros // to grants, with what was carried over into them
-	carried  map[ledger.Account]money.Micros // out of grants
+	carried  map[ledger.Account]money.Micros // out of grants, over into the next of their allowance
+	passed   map[ledger.Account]money.Micros // out of grants, to other accounts
 
 	transfers, balance, daily, spending, tokens, grants, signs, deposits, perJob, charges, tiles, time, lost, periods, log, counters check
 }
@@ -77,7 +78,7 @@ func (r *Reader) Verify(ctx context.Context, p access.Principal) (v1.Verificatio
 	a := &audit{
 		r: r, w: r.Worlds.World(), balances: map[ledger.Account]int64{}, jobs: map[id.Job]jobSums{}, attempts: map[id.Attempt]attemptSums{},
 		waste: map[ledger.Cause]int64{}, posted: map[ledger.Cause]int64{}, used: map[id.Attempt][]ledger.Tile{}, spent: map[ledger.Spending]money.Micros{}, byToken: map[ledger.TokenSpending]money.Micros{},
-		given: map[ledger.Account]money.Micros{}, carried: map[ledger.Account]money.Micros{},
+		given: map[ledger.Account]money.Micros{}, carried: map[ledger.Account]money.Micros{}, passed: map[ledger.Account]money.Micros{},
 	}
 	a.names()
 	for _, step := range []func(context.Context) error{a.readTransfers, a.readDaily, a.readTiles, a.readJobs, a.readClosed, a.readLog} {

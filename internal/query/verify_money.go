@@ -82,6 +82,8 @@ func (a *audit) add(t ledger.Transfer) {
 	switch t.Kind {
 	case ledger.KindGrant:
 		a.given[t.To] += t.Amount
+	case ledger.KindGiveUp:
+		a.passed[t.From] += t.Amount
 	case ledger.KindCarry:
 		a.given[t.To] += t.Amount
 		a.carried[t.From] += t.Amount
@@ -176,8 +178,9 @@ func (a *audit) compareGrants() {
 	through := map[id.Allowance]int64{}
 	for k, g := range a.w.Ledger.Grants.All() {
 		acc := ledger.OfGrant(k)
-		a.grants.want(a.given[acc] == g.Amount && a.carried[acc] == g.Carried, "grant %d is of %s, of which %s were carried over; its transfers come to %s and %s",
-			k, g.Amount, g.Carried, a.given[acc], a.carried[acc])
+		a.grants.want(a.given[acc] == g.Amount && a.carried[acc] == g.Carried && a.passed[acc] == g.Passed,
+			"grant %d is of %s, of which %s were carried over and %s went to other accounts; its transfers come to %s, %s and %s",
+			k, g.Amount, g.Carried, g.Passed, a.given[acc], a.carried[acc], a.passed[acc])
 		if g.Allowance != 0 {
 			if g.Start < through[g.Allowance] {
 				a.grants.want(false, "grant %d begins on %s, when another of its allowance hadn't ended", k, stamp(g.Start))

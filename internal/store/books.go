@@ -278,7 +278,7 @@ func (s *Store) DailyDiffers(ctx context.Context) (rows int64, first string, err
 	for _, text := range []string{`SELECT 'account ' || account || ' on day ' || day || ', grant ' || grant_id, CAST(SUM(a) AS BIGINT), CAST(SUM(b) AS BIGINT), CAST(SUM(c) AS BIGINT), CAST(SUM(d) AS BIGINT) FROM (
 			SELECT account, day, grant_id, given AS a, aside AS b, spent AS c, expired AS d FROM money_day
 			UNION ALL SELECT account, at` + day + `, grant_id,
-				-(CASE WHEN kind IN ('grant', 'carry') THEN amount ELSE 0 END),
+				-(CASE WHEN kind IN ('grant', 'carry') THEN amount WHEN kind = 'give_up' THEN -amount ELSE 0 END),
 				-(CASE WHEN kind = 'correct' OR kind = 'deposit' AND source NOT LIKE 'deposit:%' THEN amount WHEN kind IN ('charge', 'return') THEN -amount ELSE 0 END),
 				-(CASE WHEN kind = 'charge' THEN amount WHEN kind IN ('correct', 'refund') THEN -amount ELSE 0 END),
 				-(CASE WHEN kind = 'expire' OR kind IN ('return', 'refund') AND target = 'expired' THEN amount ELSE 0 END)

@@ -10,6 +10,7 @@ import (
 
 	"croft.dev/croft/api/v1/audit"
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/ledger"
@@ -104,6 +105,8 @@ func changedRules(w *world.World, c world.Change) (_ []audit.FieldChange, ok boo
 		out, err = differ(grants(), &w.Ledger.Grants, c.Row.ID, c.Row)
 	case allowance.Set:
 		out, err = differ(allowances(), &w.Allowances.Rules, c.Row.ID, c.Row)
+	case approval.RequestSet:
+		out, err = differ(requests(), &w.Approvals.Requests, c.Row.ID, c.Row)
 	case ledger.PeriodSet:
 		out, err = differ(closedPeriods(), &w.Ledger.Closed, c.Row.From, c.Row)
 	case placement.MaintenanceSet:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -69,6 +70,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.grants.put(&c.Row)
 	case allowance.Set:
 		return b.allowances.put(&c.Row)
+	case approval.RequestSet:
+		return b.requests.put(&c.Row)
 	case ledger.Posted:
 		if err := b.addDaily(&c.Row); err != nil {
 			return err
@@ -175,6 +178,8 @@ func nameOf(c world.Change) string {
 		return numbered("grant", c.Row.ID)
 	case allowance.Set:
 		return numbered("allowance", c.Row.ID)
+	case approval.RequestSet:
+		return numbered("request", c.Row.ID)
 	case ledger.Posted:
 		return numbered("transfer", c.Row.ID)
 	case ledger.TileSet:

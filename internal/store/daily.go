@@ -123,6 +123,8 @@ func Effects(t ledger.Transfer) (m MoneyDay, s SpentDay) {
 	switch t.Kind {
 	case ledger.KindGrant, ledger.KindCarry:
 		m.Given = t.Amount
+	case ledger.KindGiveUp:
+		m.Given = -t.Amount
 	case ledger.KindDeposit:
 		if !t.From.Deposit() { // else an array's deposit becomes its element's
 			m.Aside = t.Amount

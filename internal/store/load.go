@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -116,6 +117,7 @@ func (l loader) ledger() error {
 	return inOrder(
 		load(l, grants(), "ORDER BY id", func(r *ledger.Grant) world.Change { return ledger.GrantSet{Row: *r} }),
 		load(l, allowances(), "ORDER BY id", func(r *allowance.Allowance) world.Change { return allowance.Set{Row: *r} }),
+		load(l, requests(), "ORDER BY id", func(r *approval.Request) world.Change { return approval.RequestSet{Row: *r} }),
 		load(l, tiles(), "WHERE ends = 0 ORDER BY device, starts, job", func(r *ledger.Tile) world.Change { return ledger.TileSet{Row: *r} }),
 		load(l, closedPeriods(), "ORDER BY starts", func(r *ledger.Period) world.Change { return ledger.PeriodSet{Row: *r} }),
 		func() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -42,6 +43,7 @@ type batchRows struct {
 	periods      *pending[limits.Period]
 	grants       *pending[ledger.Grant]
 	allowances   *pending[allowance.Allowance]
+	requests     *pending[approval.Request]
 	transfers    *pending[ledger.Transfer]
 	moneyDays    *pending[MoneyDay]
 	spentDays    *pending[SpentDay]
@@ -86,6 +88,7 @@ func newBatchRows() *batchRows {
 	b.periods = gather(b, periods())
 	b.grants = gather(b, grants())
 	b.allowances = gather(b, allowances())
+	b.requests = gather(b, requests())
 	b.transfers = gather(b, transfers())
 	b.moneyDays = gather(b, moneyDays())
 	b.spentDays = gather(b, spentDays())

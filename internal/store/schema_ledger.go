@@ -27,6 +27,8 @@ func grants() *relation[ledger.Grant] {
 		flag("expired", func(r *row) *bool { return &r.Expired }),
 		num("allowance", func(r *row) *id.Allowance { return &r.Allowance }),
 		num("carried", func(r *row) *money.Micros { return &r.Carried }),
+		num("origin", func(r *row) *id.Grant { return &r.Origin }),
+		num("passed", func(r *row) *money.Micros { return &r.Passed }),
 	}}
 }
 

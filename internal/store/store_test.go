@@ -17,6 +17,7 @@ import (
 
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -246,7 +247,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			tenancy.PasswordSet{Row: filled[tenancy.Password](&n)}, tenancy.CredentialSet{Row: filled[tenancy.Credential](&n)}, tenancy.SSHKeySet{Row: filled[tenancy.SSHKey](&n)},
 			catalog.RepositorySet{Row: filled[catalog.Repository](&n)}, asset.ImageSet{Row: image}, asset.FolderSet{Row: folder}, asset.TemplateSet{Row: template},
 			catalog.PartitionSet{Row: partition}, catalog.QoSSet{Row: qos}, catalog.PriceSet{Row: price},
-			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, allowance.Set{Row: filled[allowance.Allowance](&n)}, ledger.TileSet{Row: tile}, ledger.PeriodSet{Row: filled[ledger.Period](&n)},
+			limits.LimitSet{Row: limit}, share.Set{Row: filled[share.Share](&n)}, limits.PeriodSet{Row: period}, fairshare.UseSet{Row: filled[fairshare.Use](&n)}, ledger.GrantSet{Row: grant}, allowance.Set{Row: filled[allowance.Allowance](&n)}, approval.RequestSet{Row: filled[approval.Request](&n)}, ledger.TileSet{Row: tile}, ledger.PeriodSet{Row: filled[ledger.Period](&n)},
 			placement.NodeSet{Row: node}, placement.DeviceSet{Row: device}, placement.MaintenanceSet{Row: window},
 			placement.ReservationSet{Row: reservation}, placement.BookingSet{Row: booking},
 			workload.JobSet{Row: &job}, workload.StepSet{Row: &step},

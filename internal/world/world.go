@@ -14,6 +14,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/admission"
 	"croft.dev/croft/internal/allowance"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/asset"
 	"croft.dev/croft/internal/catalog"
 	"croft.dev/croft/internal/fairshare"
@@ -46,6 +47,7 @@ type World struct {
 	Limits     limits.State
 	Allowances allowance.State
 	Notices    notice.Book
+	Approvals  approval.State
 	Queues     share.State // accounts' parts of them
 	Shares     fairshare.State
 	Workload   workload.State
@@ -65,7 +67,7 @@ func New() *World {
 func (w *World) Copy() *World {
 	return &World{
 		Seq: w.Seq, Now: w.Now, Site: w.Site,
-		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Allowances: w.Allowances.Copy(), Notices: w.Notices.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
+		Tenancy: w.Tenancy.Copy(), Catalog: w.Catalog.Copy(), Assets: w.Assets.Copy(), Ledger: w.Ledger.Copy(), Limits: w.Limits.Copy(), Allowances: w.Allowances.Copy(), Notices: w.Notices.Copy(), Approvals: w.Approvals.Copy(), Queues: w.Queues.Copy(), Shares: w.Shares.Copy(),
 		Workload: w.Workload.Copy(), Placement: w.Placement.Copy(), keys: w.keys.Copy(), keyAges: w.keyAges.Copy(),
 	}
 }
@@ -156,6 +158,8 @@ func (w *World) fold(c Change) {
 		w.Allowances.Fold(c)
 	case notice.Change:
 		w.Notices.Fold(c)
+	case approval.Change:
+		w.Approvals.Fold(c)
 	case share.Change:
 		w.Queues.Fold(c)
 	case fairshare.Change:

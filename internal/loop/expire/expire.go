@@ -1,7 +1,7 @@
 // Package expire moves jobs along their clocks: those that waited for a time into the
 // queue, and to their end those that can't start any more; running ones by the user's
-// signal ahead of the limit, SIGTERM at it, SIGKILL after the grace. While the wall
-// clock has jumped it does nothing.
+// signal ahead of the limit, SIGTERM at it, SIGKILL after the grace. It closes requests that
+// nobody has decided in time. While the wall clock has jumped it does nothing.
 package expire
 
 import (
@@ -59,20 +59,27 @@ func (l Loop) pass(ctx context.Context) time.Duration {
 		case due > now:
 			next = min(next, due-now)
 		default:
-			l.do(ctx, command.StepDue{Job: s.Job, N: s.N}, s.Job, &next)
+			l.do(ctx, command.StepDue{Job: s.Job, N: s.N}, "job", int64(s.Job), &next)
 		}
+	}
+	for r := range w.Approvals.Opened() {
+		if r.Expires > now {
+			next = min(next, r.Expires-now)
+			break
+		}
+		l.do(ctx, command.RequestExpire{Request: r.ID}, "request", int64(r.ID), &next)
 	}
 	return time.Duration(next)
 }
 
 // due has a job's next step taken; one that can't be recorded is tried again soon.
 func (l Loop) due(ctx context.Context, k id.Job, next *int64) {
-	l.do(ctx, command.JobDue{Job: k}, k, next)
+	l.do(ctx, command.JobDue{Job: k}, "job", int64(k), next)
 }
 
-func (l Loop) do(ctx context.Context, cmd world.Command, k id.Job, next *int64) {
+func (l Loop) do(ctx context.Context, cmd world.Command, what string, k int64, next *int64) {
 	if _, err := l.Port.Command(ctx, cmd); err != nil && ctx.Err() == nil {
-		l.Log.Warn("could not expire a job, will try again", "job", int64(k), "error", err)
+		l.Log.Warn("could not expire a "+what+", will try again", what, k, "error", err)
 		*next = min(*next, int64(time.Second))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/loop/expire"
@@ -158,5 +159,35 @@ func TestStepsExpire(t *testing.T) {
 		if got := stage(p, k); got != "runs" {
 			t.Errorf("its job: %s", got)
 		}
+	})
+}
+
+// A request that nobody decides is closed when it ends, though the first time can't be recorded.
+func TestRequestsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := looptest.New(t, looptest.NewFleet(t))
+		if _, err := p.As(p.Ada(), command.RequestMake{Wish: approval.Wish{Join: &approval.Join{Account: "elsewhere", Role: "member"}}, Expires: time.Now().Add(time.Hour).UnixNano()}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { expire.Loop{Port: p, Log: looptest.Log()}.Run(ctx) })
+		state := func() approval.Stage {
+			r, _ := p.World().Approvals.Requests.Get(1)
+			return r.State
+		}
+		if pass(time.Hour - time.Millisecond); state() != approval.Open {
+			t.Errorf("too early: %s", state())
+		}
+		p.Fail("request.expire", errors.New("disk full"))
+		if pass(time.Millisecond); state() != approval.Open {
+			t.Errorf("it couldn't be recorded: %s", state())
+		}
+		p.Fail("request.expire", nil)
+		if pass(time.Second); state() != approval.Expired {
+			t.Errorf("after an hour: %s", state())
+		}
+		cancel()
+		wg.Wait()
 	})
 }
