@@ -41,6 +41,20 @@ func (c *Client) Why(ctx context.Context, id string) (*Why, error) {
 	return get[Why](ctx, c, "job", id, "/v1/jobs/%s/why", nil)
 }
 
+// Decisions lists what was decided of a job, the oldest first, with why it waited; with a
+// time only what held then: the last of its states, and why it waited if it did.
+func (c *Client) Decisions(ctx context.Context, id string, at time.Time) iter.Seq2[Decision, error] {
+	seg, err := segment("job", id)
+	if err != nil {
+		return func(yield func(Decision, error) bool) { yield(Decision{}, err) }
+	}
+	q := url.Values{}
+	if !at.IsZero() {
+		q.Set("at", at.Format(time.RFC3339Nano))
+	}
+	return pages[Decision](ctx, c, "/v1/jobs/"+seg+"/decisions", q)
+}
+
 // Usage returns what a job uses of the machine, now and in the last hour.
 func (c *Client) Usage(ctx context.Context, id string) (*Usage, error) {
 	return get[Usage](ctx, c, "job", id, "/v1/jobs/%s/usage", nil)

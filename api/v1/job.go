@@ -205,6 +205,18 @@ type Why struct {
 	Holders  []Holder `json:"holders,omitempty" doc:"who has what it needs, as far as you may see"`
 }
 
+// Decision is what was decided of a job at a time: a row of the log, or why it waited, as it
+// was found then.
+type Decision struct {
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind" doc:"the command that was carried out, job.start for example, or waits"`
+	By      string    `json:"by,omitempty" doc:"principal"`
+	State   string    `json:"state,omitempty" doc:"of the job, from then on"`
+	Message string    `json:"message,omitempty"`
+	Reasons []Reason  `json:"reasons,omitempty"`
+	Window  *Window   `json:"window,omitempty" doc:"of one that waits: its place, and when it was expected to start"`
+}
+
 // Factor is a part of a priority.
 type Factor struct {
 	Name    string `json:"name"`

@@ -19,6 +19,7 @@ import (
 	"croft.dev/croft/internal/loop"
 	"croft.dev/croft/internal/loop/allowance"
 	"croft.dev/croft/internal/loop/expire"
+	"croft.dev/croft/internal/loop/explain"
 	"croft.dev/croft/internal/loop/groups"
 	"croft.dev/croft/internal/loop/idle"
 	"croft.dev/croft/internal/loop/images"
@@ -81,6 +82,7 @@ type loops struct {
 	saver     *save.Loop
 	idle      *idle.Loop
 	notify    *notify.Loop
+	explain   *explain.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
 
@@ -110,6 +112,7 @@ func (s *server) newLoops() *loops {
 		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
 	l.notify = s.newNotify()
+	l.explain = &explain.Loop{Port: s.port, Keep: s.store.KeepWaits, Log: s.Log}
 	l.queues = s.newQueues()
 	l.ready = ready.Loop{Port: s.port, Engine: s.link, Instance: s.head.Instance, Base: s.basePath, Log: s.Log}
 	return l
@@ -159,7 +162,7 @@ func (l *loops) run(ctx context.Context) {
 		wg.Go(func() { l.queues.Run(ctx) })
 	}
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.notify.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.notify.Run, l.explain.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -267,28 +267,6 @@ func receiptLine(r *v1.Receipt) string {
 	return s
 }
 
-func (a *app) whyCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "why JOB",
-		Short: "Say why a job waits, was refused or ended",
-		Example: `  croft why 131
-  croft why R-7`,
-		Args:              needArgs(1, 1, "JOB"),
-		ValidArgsFunction: a.jobIDs("live"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			why, err := c.Why(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(why, func(w io.Writer) { a.writeWhy(w, why) })
-		},
-	}
-}
-
 func (a *app) writeWhy(w io.Writer, y *v1.Why) {
 	fmt.Fprintln(w, a.headline(y))
 	if len(y.Reasons) > 0 {

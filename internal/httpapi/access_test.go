@@ -124,6 +124,7 @@ func attempts() map[string]attempt {
 		"listJobs":      {fixed("/v1/jobs?user=*", nil), all},
 		"getJob":        {ofJob("/v1/jobs/%s", nil), readers},
 		"whyJob":        {ofJob("/v1/jobs/%s/why", nil), readers},
+		"jobDecisions":  {ofJob("/v1/jobs/%s/decisions", nil), readers},
 		"jobUsage":      {ofJob("/v1/jobs/%s/usage", nil), readers},
 		"stopJob":       {ofJob("/v1/jobs/%s/stop", v1.StopRequest{}), []string{"ada", "mia", "olga", "root"}},
 		// Whoever may start it is refused only because it is no workspace.

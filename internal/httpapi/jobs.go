@@ -207,6 +207,14 @@ func span(s string) (time.Duration, error) {
 
 func (c *call) why() (v1.Why, error) { return c.Reader.Why(c.r.Context(), c.p, c.path("id")) }
 
+func (c *call) decisions() (v1.Page[v1.Decision], error) {
+	at, err := instant(c.r.URL.Query().Get("at"), "at")
+	if err != nil {
+		return v1.Page[v1.Decision]{}, err
+	}
+	return page(c.Reader.Decisions(c.r.Context(), c.p, c.path("id"), at))
+}
+
 func (c *call) usage() (v1.Usage, error) { return c.Reader.Usage(c.r.Context(), c.p, c.path("id")) }
 
 // stop stops a job, or elements of an array: 12_7, 12_[0-5,9] or as the body says.

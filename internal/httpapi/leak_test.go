@@ -137,7 +137,7 @@ func probes() map[string]probe {
 		"jobs of U": {"GET", "/v1/jobs?user=NAME", nil}, "jobs of U and me": {"GET", "/v1/jobs?state=all&user=NAME,ada", nil},
 		"refusals of U": {"GET", "/v1/jobs?state=refused&user=NAME", nil},
 		"job J":         {"GET", "/v1/jobs/NAME", nil}, "waiting for J": {"GET", "/v1/jobs/NAME?wait=ended&timeout=1ms", nil},
-		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil}, "usage J": {"GET", "/v1/jobs/NAME/usage", nil}, "keep J": {"POST", "/v1/jobs/NAME/keep", fixedBody(v1.KeepRequest{For: "1h"})},
+		"listed J": {"GET", "/v1/jobs?state=all&id=NAME", nil}, "why J": {"GET", "/v1/jobs/NAME/why", nil}, "decisions of J": {"GET", "/v1/jobs/NAME/decisions", nil}, "decisions of R": {"GET", "/v1/jobs/NAME/decisions", nil}, "usage J": {"GET", "/v1/jobs/NAME/usage", nil}, "keep J": {"POST", "/v1/jobs/NAME/keep", fixedBody(v1.KeepRequest{For: "1h"})},
 		"hold J": {"POST", "/v1/jobs/NAME/hold", nil}, "release J": {"POST", "/v1/jobs/NAME/release", nil},
 		"open J": {"POST", "/v1/jobs/NAME/open", fixedBody(v1.OpenRequest{})}, "share J": {"POST", "/v1/jobs/NAME/share", fixedBody(v1.ShareRequest{User: "zoe"})},
 		"unshare J": {"POST", "/v1/jobs/NAME/unshare", fixedBody(v1.UnshareRequest{User: "zoe"})},

@@ -23,12 +23,12 @@ func scopes() map[string][]string {
 		},
 		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "getContact", "setContact", "testNotice", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
-			"listJobs", "getJob", "quoteAccuracy", "listApps", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listNotices",
+			"listJobs", "getJob", "quoteAccuracy", "listApps", "whyJob", "jobDecisions", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listNotices",
 			"listGrants", "listAllowances", "listRequests", "getRequest", "listLimits", "listShares", "verifyLedger", "listAudit", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",
 		},
 		"submit": {"listRequests", "makeRequest", "quote", "quoteAccuracy", "submitJob", "listJobs", "listApps", "listImages", "listEvents", "streamEvents"},
 		"manage": {
-			"listJobs", "quoteAccuracy", "getJob", "whyJob", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
+			"listJobs", "quoteAccuracy", "getJob", "whyJob", "jobDecisions", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
 			"listGrants", "listAllowances", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob", "unshareJob",
 			"transferGrant", "listRequests", "getRequest", "makeRequest", "approveRequest", "rejectRequest",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "planQueues", "drainNode", "resumeNode", "labelNode",

@@ -36,6 +36,8 @@ func jobOperations() []operation {
 		ask("getJob", "GET /v1/jobs/{id}", "A job, or a refused request (R-7)", access.JobSee, (*call).job,
 			param{"wait", "running, ready (all its apps answer) or ended: answer when the job has come so far, or comes no further by itself"}, param{"timeout", "answer then in any case, e.g. 60s (default)"}),
 		ask("whyJob", "GET /v1/jobs/{id}/why", "Why a job is where it is, by the decision that starts jobs", access.JobSee, (*call).why),
+		ask("jobDecisions", "GET /v1/jobs/{id}/decisions", "What was decided of a job, the oldest first, and why it waited", access.JobSee, (*call).decisions,
+			param{"at", "only what held at this time, RFC 3339"}),
 		ask("jobUsage", "GET /v1/jobs/{id}/usage", "What a job uses of the machine, now and in the last hour", access.JobSee, (*call).usage),
 		tell("stopJob", "POST /v1/jobs/{id}/stop", "Stop a job; a workspace stays, and can be started again", access.JobControl, ok, (*call).stop),
 		tell("startJob", "POST /v1/jobs/{id}/start", "Start a stopped workspace, at today's price", access.JobControl, ok, (*call).start),

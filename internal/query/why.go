@@ -111,19 +111,19 @@ func (r *Reader) whyWaiting(v view, j *workload.Job, out *v1.Why) error {
 	}
 	out.Priority = v.jobPriority(view, j)
 	out.Holders = v.holders(verdict.Misfits)
-	out.Summary = summary(verdict, r.Server.Progress(j.ID))
+	out.Summary = summary(verdict.Window.Position, verdict.Window.Queue, verdict.Reasons, r.Server.Progress(j.ID))
 	if j.State == workload.Held && len(verdict.Reasons) > 0 {
 		out.Summary = "held back: " + verdict.Reasons[0].Message
 	}
 	return nil
 }
 
-func summary(verdict admission.Verdict, progress string) string {
-	s := fmt.Sprintf("waits as number %d of %d", verdict.Window.Position, verdict.Window.Queue)
+func summary(place, of int64, reasons []fault.Reason, progress string) string {
+	s := fmt.Sprintf("waits as number %d of %d", place, of)
 	switch {
-	case len(verdict.Reasons) > 0:
-		s += ": " + verdict.Reasons[0].Message
-		if n := len(verdict.Reasons) - 1; n > 0 {
+	case len(reasons) > 0:
+		s += ": " + reasons[0].Message
+		if n := len(reasons) - 1; n > 0 {
 			s += fmt.Sprintf(" (and %d more)", n)
 		}
 	case progress != "":

@@ -1,8 +1,14 @@
 package store_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/store"
@@ -136,5 +142,35 @@ func TestLog(t *testing.T) {
 			got = append(got, e.Seq)
 		}
 		check(t, "log", got, []int64{2, 3, 4}, err)
+	})
+}
+
+// Why jobs waited is found again by job, the oldest first; a row that is written once more
+// takes the place of the first.
+func TestWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		row := workload.Wait{Job: 7, At: 20, Position: 3, Queue: 9, Kind: "estimated", Start: 99, Reasons: []fault.Reason{{Code: codes.DevicesBusy, Message: "all are busy"}}}
+		first, other := workload.Wait{Job: 7, At: 10, Kind: "unknown"}, workload.Wait{Job: 8, At: 15}
+		for _, rows := range [][]workload.Wait{{row, other}, {first}, {row}} {
+			if err := f.store.KeepWaits(t.Context(), rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for want, ids := range map[string][]id.Job{"7 10, 7 20": {7}, "7 10, 8 15, 7 20": {7, 8}, "": nil} {
+			got, err := f.store.Waits(t.Context(), ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			for _, w := range got {
+				said = append(said, fmt.Sprint(w.Job, " ", w.At))
+				if diff := cmp.Diff(row, w); w.At == row.At && diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+			if strings.Join(said, ", ") != want {
+				t.Errorf("of %v: %v, want %s", ids, said, want)
+			}
+		}
 	})
 }
