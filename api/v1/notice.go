@@ -11,7 +11,7 @@ import (
 // Contact is where a user is told things, and which.
 type Contact struct {
 	Address string `json:"address,omitempty" doc:"of mail"`
-	Mail    string `json:"mail" doc:"what mail is sent of where a job doesn't say: begin, end, fail, requeue, time_limit, stop (before a job is stopped by others), array_tasks (of arrays' elements), budget (credits of accounts that one manages); or none"`
+	Mail    string `json:"mail" doc:"what mail is sent of where a job doesn't say: begin, end, fail, requeue, time_limit, stop (before a job is stopped by others), array_tasks (of arrays' elements), budget (credits of accounts that one manages), request (requests that are one's to decide, or were decided); or none"`
 	On      bool   `json:"on" doc:"whether this site sends mail at all"`
 }
 

@@ -90,9 +90,10 @@ func (a *app) noticeSetCmd() *cobra.Command {
   stop         a job is to be stopped by others: idle, without money, preempted
   array_tasks  that of each element of an array, not of the array as a whole
   budget       80 and 95 % of the credits of an account that you manage are used up
+  request      somebody asks for what you decide, or what you asked for is decided
 
 A job that says itself what is sent (--mail-type) is taken at its word. By default it is
-budget.`,
+budget,request.`,
 		Example: `  croft notice set fail,stop,budget
   croft notice set none`,
 		Args: needArgs(1, 1, "WORD"),

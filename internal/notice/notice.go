@@ -19,6 +19,7 @@ const (
 	TimeLimit = "time_limit" // its time is up
 	Stop      = "stop"       // it is to be stopped by somebody else than its user: idle, without money, preempted
 	Budget    = "budget"     // most credits of an account that one manages are used up
+	Request   = "request"    // somebody's request is one's to decide, or one's own was decided
 	Test      = "test"       // asked for, to see whether notices arrive
 
 	// ArrayTasks asks for notices of an array's elements, not of the array as a whole.
@@ -35,13 +36,13 @@ const (
 func JobWords() []string { return []string{Begin, End, Fail, Requeue, TimeLimit, Stop, ArrayTasks} }
 
 // Words are what a user may ask for, of all that is his.
-func Words() []string { return append(JobWords(), Budget) }
+func Words() []string { return append(JobWords(), Budget, Request) }
 
 // Wants is a set of words: none is None alone, and "" is that nobody has said anything.
 type Wants string
 
-// Usually is what a user is told of who hasn't said: what only managers have.
-const Usually Wants = Budget
+// Usually is what a user is told of who hasn't said: nothing of jobs.
+const Usually Wants = Budget + "," + Request
 
 // ParseWants reads words, with commas between them, in capitals or not, out of those that
 // are known. All is all of them but ArrayTasks. The error is for people.

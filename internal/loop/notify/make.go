@@ -23,6 +23,12 @@ func sources() map[string]func(*maker, world.Entry) {
 	return map[string]func(*maker, world.Entry){
 		command.CreditWarn{}.Kind(): (*maker).budget,
 		command.NoticeTest{}.Kind(): (*maker).test,
+
+		command.RequestMake{}.Kind():    (*maker).asked,
+		command.RequestRemind{}.Kind():  (*maker).asked,
+		command.RequestApprove{}.Kind(): (*maker).answered,
+		command.RequestReject{}.Kind():  (*maker).answered,
+		command.RequestExpire{}.Kind():  (*maker).answered,
 	}
 }
 
