@@ -41,7 +41,7 @@ has become something else.`,
 			return a.print(why, func(w io.Writer) { a.writeWhy(w, why) })
 		},
 	}
-	cmd.Flags().StringVar(&when, "at", "", "where it stood then: 14:03, 2026-11-30 14:03 or RFC 3339")
+	cmd.Flags().StringVar(&when, "at", "", "where it stood then: 14:03, 20m for that long ago, 2026-11-30 14:03 or RFC 3339")
 	cmd.Flags().BoolVar(&history, "history", false, "all that was decided of it, the oldest first")
 	cmd.MarkFlagsMutuallyExclusive("at", "history")
 	return cmd
@@ -93,11 +93,18 @@ func (a *app) writeStood(w io.Writer, job string, at time.Time, all []v1.Decisio
 	}
 }
 
-// past is a point in time that has passed: "14:03" is the last one.
+// past is a point in time that has passed, as parseSince reads it; a minute is all of it, as
+// far as it has passed.
 func (a *app) past(s string) (time.Time, error) {
-	t, err := a.parseWhen(s, startOfDay)
-	if _, clock := time.Parse("15:04", s); err == nil && clock == nil && t.After(a.env.Now()) {
-		t = t.AddDate(0, 0, -1)
+	t, err := a.parseSince(s)
+	if err != nil {
+		return t, err
 	}
-	return t, err
+	now := a.env.Now()
+	for _, minute := range []string{"15:04", "2006-01-02 15:04"} {
+		if _, err := time.Parse(minute, s); err == nil && t.Before(now) {
+			return t.Add(min(time.Minute-1, now.Sub(t))), nil
+		}
+	}
+	return t, nil
 }
