@@ -57,7 +57,7 @@ func TestWhereMailMayGo(t *testing.T) {
 	}
 	s.must(t, s.user("ada"), command.ContactPut{User: "ada", Wants: text("Fail, ALL")})
 	ada, _ := s.w.Tenancy.User("ada")
-	if got := s.w.Notices.Of(ada.ID); got.Wants != "begin,end,fail,requeue,time_limit,stop,budget" || got.Address == "" {
+	if got := s.w.Notices.Of(ada.ID); got.Wants != "begin,end,fail,requeue,time_limit,stop,budget,request" || got.Address == "" {
 		t.Errorf("%+v", got)
 	}
 }
