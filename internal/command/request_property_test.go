@@ -21,7 +21,6 @@ type asks struct {
 	*people
 	t    *rapid.T
 	made map[id.Request]*asked
-	done int // effects
 }
 
 type asked struct {
