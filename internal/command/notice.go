@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"math/bits"
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
@@ -121,7 +120,7 @@ func CreditLevel(w *world.World, a id.Account, now int64) (row notice.Level, cha
 	was.Account, row = a, notice.Level{Account: a}
 	acc, _ := w.Tenancy.Accounts.Get(a)
 	if given, left := credits(w, a, now); given > 0 && acc.Billing != tenancy.BillingOff && acc.Retired == 0 {
-		row.Percent, _ = was.Next(percent(given-left, given))
+		row.Percent, _ = was.Next(money.Percent(given-left, given))
 	}
 	return row, row.Percent != was.Percent
 }
@@ -133,19 +132,11 @@ func credits(w *world.World, a id.Account, now int64) (given, left money.Micros)
 		if !g.Usable(now) {
 			continue
 		}
-		sum, err := given.Add(g.Amount - g.Carried)
+		sum, err := given.Add(g.Own())
 		if err != nil {
 			return given, left // absurdly much: nobody needs to be told
 		}
 		given, left = sum, left+w.Ledger.Balance(ledger.OfGrant(g.ID))
 	}
 	return given, left
-}
-
-// percent is part in hundredths of whole, which isn't 0, rounded down; 100 at most.
-func percent(part, whole money.Micros) int64 {
-	part = min(max(part, 0), whole)
-	hi, lo := bits.Mul64(uint64(part), 100)
-	n, _ := bits.Div64(hi, lo, uint64(whole))
-	return int64(n)
 }

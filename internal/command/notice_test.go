@@ -107,6 +107,24 @@ func (s *sim) take(a id.Account, amount money.Micros) {
 	}
 }
 
+// Credits that an account gives to another one aren't used up.
+func TestTransferredIsNotUsed(t *testing.T) {
+	s := newSim(t)
+	for _, name := range []string{"lab", "other"} {
+		s.must(t, s.user("root"), command.AccountPut{Create: true, Name: name, Billing: text("enforce")})
+	}
+	s.must(t, s.user("root"), command.GrantGive{Account: "lab", Amount: 100 * money.Credit, Source: "x"})
+	s.must(t, s.user("root"), command.GrantTransfer{From: "lab", To: "other", Amount: 90 * money.Credit})
+	lab, _ := s.w.Tenancy.Account("lab")
+	if row, change := command.CreditLevel(s.w, lab.ID, s.w.Now); change {
+		t.Errorf("its managers are told that %d %% are used up", row.Percent)
+	}
+	s.take(lab.ID, 8*money.Credit)
+	if row, change := command.CreditLevel(s.w, lab.ID, s.w.Now); !change || row.Percent != 80 {
+		t.Errorf("8 of the 10 that are left: %+v, %v", row, change)
+	}
+}
+
 // An account's managers are told once when 80 % of its credits are used up or set aside, and
 // at 95; and again only after there was clearly more.
 func TestCreditLevels(t *testing.T) {

@@ -105,6 +105,10 @@ type Grant struct {
 	Passed money.Micros // out of it, into other accounts' grants
 }
 
+// Own is what of the grant's amount its account has had to spend: what went into others' grants,
+// or into the next of its allowance, isn't.
+func (g Grant) Own() money.Micros { return g.Amount - g.Carried - g.Passed }
+
 // Open reports whether what comes back to the grant at t still stays in it.
 func (g Grant) Open(t int64) bool { return !g.Expired && (g.End == 0 || t < g.End+RefundTail) }
 

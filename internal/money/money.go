@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/bits"
 	"strings"
 
 	"croft.dev/croft/internal/quantity"
@@ -37,6 +38,16 @@ func (m Micros) Add(n Micros) (Micros, error) {
 		return 0, ErrRange
 	}
 	return Micros(v), nil
+}
+
+// Percent is part in hundredths of whole, rounded down: from 0 to 100, and 0 of nothing.
+func Percent(part, whole Micros) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(min(max(part, 0), whole)), 100)
+	n, _ := bits.Div64(hi, lo, uint64(whole))
+	return int64(n)
 }
 
 // Times is n × m or ErrRange.

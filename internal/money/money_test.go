@@ -67,6 +67,24 @@ func TestMaxAffordable(t *testing.T) {
 	}
 }
 
+func TestPercent(t *testing.T) {
+	for want, of := range map[int64][]Micros{
+		0: {0, 7}, 99: {math.MaxInt64 - 1, math.MaxInt64}, 100: {math.MaxInt64, math.MaxInt64}, 33: {1, 3}, 66: {2, 3},
+	} {
+		if got := Percent(of[0], of[1]); got != want {
+			t.Errorf("%v: %d, want %d", of, got, want)
+		}
+	}
+	for name, of := range map[string][]Micros{"nothing": {5, 0}, "below nothing": {5, -2}, "less than none": {-5, 10}} {
+		if got := Percent(of[0], of[1]); got != 0 {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	if got := Percent(11, 10); got != 100 {
+		t.Errorf("more than all: %d", got)
+	}
+}
+
 func TestOverflowIsAnError(t *testing.T) {
 	var l Line
 	l.Add(math.MaxInt64, math.MaxInt64, 1000, math.MaxInt64)

@@ -41,6 +41,27 @@ func TestGrantsWarn(t *testing.T) {
 	}
 }
 
+// What went to another account is no longer of the grant: it isn't used up by that.
+func TestTransferredIsNotUsed(t *testing.T) {
+	b := newBench(t)
+	b.do(1, command.AccountPut{Create: true, Name: "vision"})
+	b.do(1, command.GrantTransfer{From: "nlp", To: "vision", Amount: 490 * money.Credit})
+	b.do(1, command.GrantTransfer{From: "vision", To: "nlp", Amount: 5 * money.Credit})
+	all, err := b.reader(b.db).Grants(t.Context(), root, "nlp")
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	for _, g := range all {
+		if g.Used != 0 || g.Warning != "" || g.Spent != "0.000" {
+			t.Errorf("%+v", g)
+		}
+	}
+	b.run(time.Minute) // sets 8.288 and its grace aside: the one that has no end and was given first pays
+	if all, err = b.reader(b.db).Grants(t.Context(), root, "nlp"); err != nil || all[0].Used < 20 || all[1].Used != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // A grant lasts as long as what is left of it does at the pace of the last 30 days; what was
 // spent before doesn't count.
 func TestGrantsLast(t *testing.T) {

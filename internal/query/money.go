@@ -92,17 +92,14 @@ func (v view) grantWire(g ledger.Grant) v1.Grant {
 	if g.Passed > 0 {
 		out.Transferred = g.Passed.String()
 	}
-	gone := g.Carried + g.Passed
 	source := ledger.OfGrant(g.ID)
 	rest := v.w.Ledger.Balance(source)
 	aside := v.aside().source[string(source)]
 	out.Available, out.Deposits = rest.String(), aside.String()
 	if !g.Expired {
-		out.Spent = (g.Amount - gone - rest - aside).String()
+		out.Spent = (g.Own() - rest - aside).String()
 	}
-	if used, ok := muldiv(int64(max(0, g.Amount-gone-rest)), 100, int64(g.Amount)); ok {
-		out.Used = used
-	}
+	out.Used = money.Percent(g.Own()-rest, g.Own())
 	switch {
 	case !g.Usable(v.now):
 	case out.Used >= 95:
