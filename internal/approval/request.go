@@ -170,8 +170,12 @@ const (
 	RemindAfter = int64(24 * 3600 * 1e9) // at the earliest, after it was made or the last time
 )
 
-// MaxOpen bounds the open requests of a user.
-const MaxOpen = 50
+// MaxOpen bounds the open requests of a user, and MaxDaily those that he makes in a day: those
+// who decide are told of each.
+const (
+	MaxOpen  = 50
+	MaxDaily = 100
+)
 
 // Pending reports whether the request can still be decided at a time.
 func (r Request) Pending(now int64) bool { return r.State == Open && now < r.Expires }

@@ -86,7 +86,7 @@ func possible(w *world.World, at world.Context, r approval.Request, seen bool) e
 	return nil
 }
 
-// another refuses a request that is open already, and more than one may have.
+// another refuses a request that is open already, and more than one may have or make.
 func another(w *world.World, at world.Context, r approval.Request) error {
 	n := 0
 	for old := range w.Approvals.Opened() {
@@ -96,6 +96,18 @@ func another(w *world.World, at world.Context, r approval.Request) error {
 		if n++; old.Kind == r.Kind && old.Account == r.Account && old.Other == r.Other && reflect.DeepEqual(old.Wish, r.Wish) {
 			return fault.New(codes.Conflict, "request %d asks for that already: croft request remind %d", old.ID, old.ID)
 		}
+	}
+	made := 0
+	for _, old := range w.Approvals.Requests.Back(r.ID) {
+		if old.Created <= at.Now-day {
+			break
+		}
+		if old.User == r.User {
+			made++
+		}
+	}
+	if made >= approval.MaxDaily {
+		return fault.New(codes.Conflict, "you have made %d requests in a day, as many as one may: ask again tomorrow", made)
 	}
 	if n >= approval.MaxOpen {
 		return fault.New(codes.Conflict, "you have %d open requests, as many as one may have: withdraw some (croft request withdraw)", n)

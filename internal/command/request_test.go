@@ -275,6 +275,29 @@ func TestRequestsAreBounded(t *testing.T) {
 	s.asked("stranger")
 }
 
+// Who makes requests and takes them back doesn't have others told of any number of them.
+func TestRequestsOfADay(t *testing.T) {
+	s := crowd(t)
+	stranger := s.user("stranger")
+	for i := range approval.MaxDaily {
+		k := s.asked("stranger")
+		s.must(t, stranger, command.RequestWithdraw{Request: k})
+		if i == 0 {
+			s.now += int64(time.Hour)
+		}
+	}
+	wish := command.RequestMake{Wish: joinWish("nlp", "member")}
+	if _, err := s.do(stranger, wish); fault.Of(err) != codes.Conflict || !strings.Contains(err.Error(), "in a day") {
+		t.Errorf("one more: %v", err)
+	}
+	s.asked("ben") // others may
+	s.now += int64(23 * time.Hour)
+	s.must(t, stranger, wish)
+	if _, err := s.do(stranger, command.RequestMake{Wish: joinWish("nlp", "viewer")}); fault.Of(err) != codes.Conflict {
+		t.Errorf("a day after the first alone: %v", err)
+	}
+}
+
 // Who decides is reminded once a day.
 func TestReminders(t *testing.T) {
 	s := crowd(t)
