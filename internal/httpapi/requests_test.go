@@ -20,6 +20,26 @@ func join(account string) v1.NewRequest {
 	return v1.NewRequest{RequestWish: v1.RequestWish{Join: &v1.JoinWish{Account: account}}, Message: "please"}
 }
 
+// Who has left an account sees what he asked for, and nothing of how things are there now.
+func TestARequestOfWhoHasLeft(t *testing.T) {
+	h := newHarness(t)
+	ada := h.client("ada")
+	for what, wish := range map[string]v1.RequestWish{
+		"credits": {Credits: &v1.CreditsWish{Account: "nlp", Amount: "5"}},
+		"limit":   {Limit: &v1.Limit{Account: "nlp", Resource: "gpu", Max: "3"}},
+	} {
+		h.as("root", command.MemberPut{Account: "nlp", User: "ada", Role: "member"})
+		made, err := ada.MakeRequest(t.Context(), v1.NewRequest{RequestWish: wish})
+		if err != nil || len(made.Changes) != 1 {
+			t.Fatalf("%s: %+v, %v", what, made, err)
+		}
+		h.as("root", command.MemberPut{Account: "nlp", User: "ada"})
+		if seen, err := ada.Request(t.Context(), made.ID); err != nil || seen.Asks != made.Asks || len(seen.Changes) != 0 || len(seen.Deciders) != 0 {
+			t.Errorf("%s: %+v, %v", what, seen, err)
+		}
+	}
+}
+
 // A request as it is made, listed, repeated, shown, decided and seen by others.
 func TestRequests(t *testing.T) {
 	h := newHarness(t)

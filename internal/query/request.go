@@ -222,7 +222,9 @@ func (v view) requestChanges(r approval.Request) []v1.RequestChange {
 	if v.requestState(r) != approval.Open {
 		return nil
 	}
-	know := v.knows(r)
+	if r.Kind != approval.KindJoin && !v.knows(r) {
+		return nil
+	}
 	switch x := r.Wish; r.Kind {
 	case approval.KindJoin:
 		was := "none"
@@ -234,9 +236,6 @@ func (v view) requestChanges(r approval.Request) []v1.RequestChange {
 		have := v.spendable(r.Account)
 		return []v1.RequestChange{{What: "credits of " + x.Credits.Account, Before: have.String(), After: sumText(have, x.Credits.Amount)}}
 	case approval.KindTransfer:
-		if !know {
-			return nil
-		}
 		from, to := v.spendable(r.Account), v.spendable(r.Other)
 		return []v1.RequestChange{
 			{What: "credits of " + x.Transfer.From, Before: from.String(), After: (from - x.Transfer.Amount).String()},
