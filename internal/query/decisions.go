@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -33,22 +34,17 @@ func (r *Reader) Decisions(ctx context.Context, p access.Principal, name string,
 	if t > v.now {
 		return nil, fault.Invalid("at", "is in the future: croft quote and croft why say what is expected")
 	}
-	out, err := r.decided(ctx, p, name)
+	out, err := r.decided(ctx, p, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	ids := []id.Job{j.ID}
-	if j.Of != 0 {
-		ids = append(ids, j.Of)
-	}
-	rows, err := r.History.Waits(ctx, ids)
-	if err != nil {
-		return nil, readErr(err, "", "")
-	}
-	for _, row := range rows {
-		if row.Job == j.ID || row.At < j.Attempt.Assigned { // its array's, until it began
-			out = append(out, waitWire(row))
+	if array := cmp.Or(j.Of, j.Row()); array != j.ID { // what was decided of it until the element began
+		before, err := r.decided(ctx, p, array)
+		if err != nil {
+			return nil, err
 		}
+		began := j.FirstAssigned()
+		out = append(out, slices.DeleteFunc(before, func(d v1.Decision) bool { return began != 0 && d.At.UnixNano() >= began })...)
 	}
 	slices.SortStableFunc(out, func(a, b v1.Decision) int { return a.At.Compare(b.At) })
 	if t == 0 {
@@ -61,10 +57,13 @@ func (r *Reader) Decisions(ctx context.Context, p access.Principal, name string,
 	return held, nil
 }
 
-// decided lists the rows of the log that are about a job.
-func (r *Reader) decided(ctx context.Context, p access.Principal, name string) ([]v1.Decision, error) {
+// decided lists the rows of the log that are about a job, and why it waited.
+func (r *Reader) decided(ctx context.Context, p access.Principal, k id.Job) ([]v1.Decision, error) {
 	out := []v1.Decision{}
-	for q := (EventQuery{Job: name, Limit: v1.MaxPage}); ; {
+	if k <= 0 {
+		return out, nil // an element that is no job yet
+	}
+	for q := (EventQuery{Job: decimal(k), Limit: v1.MaxPage}); ; {
 		page, err := r.Events(ctx, p, q)
 		if err != nil {
 			return nil, err
@@ -73,9 +72,14 @@ func (r *Reader) decided(ctx context.Context, p access.Principal, name string) (
 			out = append(out, v1.Decision{At: e.At, Kind: e.Kind, By: e.By, State: e.State, Message: e.Message, Reasons: e.Reasons})
 		}
 		if q.After = page.Seq; !page.More {
-			return out, nil
+			break
 		}
 	}
+	rows, err := r.History.Waits(ctx, k)
+	for _, row := range rows {
+		out = append(out, waitWire(row))
+	}
+	return out, readErr(err, "", "")
 }
 
 func waitWire(row workload.Wait) v1.Decision {

@@ -9,6 +9,8 @@ import (
 
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/admission"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/store"
@@ -19,6 +21,39 @@ import (
 func TestDecisions(t *testing.T) {
 	for name, b := range map[string]*bench{"sqlite": newBench(t), "postgres": newBenchOn(t, store.Config{DSN: postgres.DSN(t)})} {
 		t.Run(name, func(t *testing.T) { testDecisions(t, b) })
+	}
+}
+
+// Of an element one finds what was decided of its array, until it began.
+func TestDecisionsOfElements(t *testing.T) {
+	b := newBench(t)
+	spec := workload.Spec{Name: "x", Kind: workload.KindContainer, Image: "a:1", CPU: 1000, Mem: 1 << 30, Time: hour, Array: workload.ArraySpec{Elements: workload.Elements{{First: 0, Last: 2, Step: 1}}}}
+	k := b.do(2, command.Submit{Spec: spec}).Result.(admission.Accepted).Job.ID
+	wait := func() {
+		t.Helper()
+		if err := b.db.KeepWaits(context.Background(), []workload.Wait{{Job: k, At: b.now.Load(), Position: 1, Queue: 3, Kind: "promised"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.pass(time.Minute)
+	wait()
+	b.pass(time.Minute)
+	b.do(0, command.JobStart{Job: k, Element: 1})
+	b.pass(time.Minute)
+	wait()
+	ada := b.seq.World().Principal(2, 0, b.now.Load())
+	for element, want := range map[string]string{"_0": "job.submit, waits, waits", "_1": "job.submit, waits, job.start", "": "job.submit, waits, waits"} {
+		var kinds []string
+		got, err := b.reader(b.db).Decisions(context.Background(), ada, strconv.FormatInt(int64(k), 10)+element, 0)
+		for _, d := range got {
+			kinds = append(kinds, d.Kind)
+		}
+		if said := strings.Join(kinds, ", "); err != nil || said != want {
+			t.Errorf("%s: %s, %v, want %s", element, said, err, want)
+		}
+		if held, err := b.reader(b.db).Decisions(context.Background(), ada, strconv.FormatInt(int64(k), 10)+element, b.now.Load()); err != nil || len(held) == 0 {
+			t.Errorf("%s now: %v, %v", element, held, err)
+		}
 	}
 }
 

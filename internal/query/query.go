@@ -38,7 +38,7 @@ type History interface {
 	Job(ctx context.Context, job id.Job) (*workload.Job, error)
 	Element(ctx context.Context, array id.Job, index int64) (*workload.Job, error)
 	Jobs(ctx context.Context, f store.JobFilter, limit int) ([]workload.Job, error)
-	Waits(ctx context.Context, ids []id.Job) ([]workload.Wait, error)
+	Waits(ctx context.Context, job id.Job) ([]workload.Wait, error)
 	Steps(ctx context.Context, job id.Job, f store.StepFilter, limit int) ([]workload.Step, error)
 	Refusal(ctx context.Context, refusal id.Refusal) (*workload.Refusal, error)
 	Refusals(ctx context.Context, f store.JobFilter, limit int) ([]workload.Refusal, error)

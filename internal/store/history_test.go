@@ -156,8 +156,8 @@ func TestWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for want, ids := range map[string][]id.Job{"7 10, 7 20": {7}, "7 10, 8 15, 7 20": {7, 8}, "": nil} {
-			got, err := f.store.Waits(t.Context(), ids)
+		for want, k := range map[string]id.Job{"7 10, 7 20": 7, "8 15": 8, "": 9} {
+			got, err := f.store.Waits(t.Context(), k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestWaits(t *testing.T) {
 				}
 			}
 			if strings.Join(said, ", ") != want {
-				t.Errorf("of %v: %v, want %s", ids, said, want)
+				t.Errorf("of %d: %v, want %s", k, said, want)
 			}
 		}
 	})

@@ -29,12 +29,7 @@ func (s *Store) KeepWaits(ctx context.Context, rows []workload.Wait) error {
 	})
 }
 
-// Waits lists why jobs waited, the oldest first.
-func (s *Store) Waits(ctx context.Context, ids []id.Job) ([]workload.Wait, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	var w where
-	in(&w, "job", ids)
-	return waits().all(ctx, s.read, w.page("at, job", 0), w.args...)
+// Waits lists why a job waited, the oldest first.
+func (s *Store) Waits(ctx context.Context, job id.Job) ([]workload.Wait, error) {
+	return waits().all(ctx, s.read, "WHERE job = $1 ORDER BY at", int64(job))
 }

@@ -10,6 +10,14 @@ type Quoted struct {
 	Cost  money.Micros `json:",omitempty"` // of all of its time and grace
 }
 
+// FirstAssigned is when it was first given an allocation, in ns; 0: it hasn't been.
+func (j *Job) FirstAssigned() int64 {
+	if len(j.Past) > 0 {
+		return j.Past[0].Assigned
+	}
+	return j.Attempt.Assigned
+}
+
 // FirstStart is when its program began for the first time, in ns; 0: it hasn't.
 func (j *Job) FirstStart() int64 {
 	for _, a := range j.Past {

@@ -43,10 +43,11 @@ func (l *Loop) Once(ctx context.Context) error {
 	}
 	w := l.Port.World()
 	view, found := w.View(now), map[id.Job]string{}
+	order := view.Order()
 	var rows []workload.Wait
 	for _, queue := range queues(w) {
 		n := 0
-		for j := range w.Workload.Queue(view.Order(), queue) {
+		for j := range w.Workload.Queue(order, queue) {
 			if n++; n > Depth || ctx.Err() != nil {
 				break
 			}
