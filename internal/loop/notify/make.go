@@ -203,5 +203,3 @@ func (m *maker) add(e world.Entry, n notice.Notice, t text) {
 	n.Subject, n.Body = t.subject, t.body
 	m.out = append(m.out, n)
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

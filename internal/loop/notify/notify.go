@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"croft.dev/croft/internal/command"
@@ -275,9 +276,9 @@ func refusal(r *Refusal) string {
 	case r.Code == 0:
 		return "it can't be sent to this address"
 	case r.Never:
-		return "the mail server refuses it (" + itoa(r.Code) + ")"
+		return "the mail server refuses it (" + strconv.Itoa(r.Code) + ")"
 	}
-	return "the mail server doesn't take it now (" + itoa(r.Code) + ")"
+	return "the mail server doesn't take it now (" + strconv.Itoa(r.Code) + ")"
 }
 
 // unreached notes that the mail server wasn't. It is said once; those that were tried are

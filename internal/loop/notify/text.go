@@ -19,6 +19,9 @@ import (
 type text struct{ subject, body string }
 
 func (m *maker) began(j *workload.Job, a workload.Attempt) text {
+	if a.Ended != 0 { // meanwhile
+		return m.ofJob(j, a, "has begun", "", "croft show "+j.Name())
+	}
 	return m.ofJob(j, a, "has begun", "It runs until "+m.clock(a.Until)+" at the latest.", "croft logs -f "+j.Name())
 }
 
