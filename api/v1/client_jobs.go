@@ -112,6 +112,11 @@ func (c *Client) Prioritize(ctx context.Context, id string, req PriorityRequest,
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/priority", req, opts...)
 }
 
+// Extend gives a running job a longer time limit.
+func (c *Client) Extend(ctx context.Context, id string, req ExtendRequest, opts ...Option) (*Job, error) {
+	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/extend", req, opts...)
+}
+
 // Keep declares a running job to be at work, so that it isn't stopped for being idle.
 func (c *Client) Keep(ctx context.Context, id string, req KeepRequest, opts ...Option) (*Job, error) {
 	return postTo[Job](ctx, c, "job", id, "/v1/jobs/%s/keep", req, opts...)

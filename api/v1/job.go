@@ -240,6 +240,11 @@ type PriorityRequest struct {
 	Clear  bool   `json:"clear,omitempty"`
 }
 
+// ExtendRequest gives a running job a longer time limit.
+type ExtendRequest struct {
+	Time Quantity `json:"time" doc:"the limit from its start on, e.g. 36h; more than it has"`
+}
+
 // StartRequest starts a stopped workspace.
 type StartRequest struct {
 	Set map[string]string `json:"set,omitempty" doc:"field of the spec to new value, as for a clone; it keeps kind, name and account"`

@@ -13,6 +13,24 @@ type RequestWish struct {
 	Credits  *CreditsWish  `json:"credits,omitempty"`
 	Transfer *TransferWish `json:"transfer,omitempty"`
 	Limit    *Limit        `json:"limit,omitempty"`
+	Wall     *WallWish     `json:"wall,omitempty"`
+
+	Reservation *NewReservation `json:"reservation,omitempty"`
+	Asset       *AssetWish      `json:"asset,omitempty"`
+}
+
+// WallWish is a longer time limit for a job that runs.
+type WallWish struct {
+	Job  string   `json:"job"`
+	Time Quantity `json:"time" doc:"the limit from its start on, e.g. 36h; more than it has"`
+}
+
+// AssetWish is the use of a saved image, or of a folder, for the members of an account.
+type AssetWish struct {
+	Account string `json:"account" doc:"whose members are to use it; you are one"`
+	Image   string `json:"image,omitempty" doc:"a saved image: croft.local/USER/NAME:TAG; who has it decides"`
+	Folder  string `json:"folder,omitempty" doc:"or a folder of another account, to be read; an operator decides"`
+	Owner   string `json:"owner,omitempty" doc:"the account that has the folder"`
 }
 
 // JoinWish is a role in an account.
@@ -49,7 +67,7 @@ type NewRequest struct {
 // Request is something that needs an approval.
 type Request struct {
 	ID    string   `json:"id"`
-	Kind  string   `json:"kind" doc:"join, credits, transfer or limit"`
+	Kind  string   `json:"kind" doc:"join, credits, transfer, limit, wall, reservation or asset"`
 	State string   `json:"state" doc:"open, approved, rejected, withdrawn or expired"`
 	User  string   `json:"user" doc:"who asks"`
 	Token *ByToken `json:"token,omitempty" doc:"the token that it was asked by"`

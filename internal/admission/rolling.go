@@ -62,23 +62,19 @@ func (v View) TopUp(j *workload.Job) (TopUp, error) {
 	a := j.Attempt
 	out := TopUp{Paid: a.Paid}
 	to := min(max(v.Now, a.Started)+v.Rolling, a.Until)
-	whole, err := v.untilGrace(j, to)
-	if err != nil || to <= a.Paid {
+	if to <= a.Paid {
+		return out, nil
+	}
+	need, err := v.lacking(j, to)
+	if err != nil {
 		return out, err
 	}
-	need := whole - a.Posted - aside(j)
 	if need <= 0 {
 		out.Paid = to
 		return out, nil
 	}
 	d := v.decisionOn(Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j})
-	sources, unfunded := v.Ledger.Sources(j.Path, v.Now), ledger.Account("")
-	take := need
-	if d.billing() == tenancy.BillingShowback {
-		unfunded = ledger.Unfunded(j.Account)
-	} else {
-		take = d.within(need, ledger.Available(sources))
-	}
+	sources, unfunded, take := d.funds(need, "the next "+span(d.Rolling))
 	if take < need {
 		out.Short = &d.out.Reasons[0]
 		paid := v.lasts(j, a.Posted+aside(j)+take)
@@ -93,16 +89,32 @@ func (v View) TopUp(j *workload.Job) (TopUp, error) {
 	return out, nil
 }
 
+// lacking is what a running job's deposit lacks to pay up to a time, and the grace after it.
+func (v View) lacking(j *workload.Job, to int64) (money.Micros, error) {
+	whole, err := v.untilGrace(j, to)
+	return whole - j.Attempt.Posted - aside(j), err
+}
+
+// funds are the sources for so much more, with how much of it may be set aside. what is it for,
+// in words.
+func (d *decision) funds(need money.Micros, what string) (sources []ledger.Source, unfunded ledger.Account, take money.Micros) {
+	sources = d.Ledger.Sources(d.path, d.Now)
+	if d.billing() == tenancy.BillingShowback {
+		return sources, ledger.Unfunded(d.Job.Account), need
+	}
+	return sources, "", d.within(need, ledger.Available(sources), what)
+}
+
 // within is how much of what is needed may be set aside; where that isn't all it says why,
 // the tightest first.
-func (d *decision) within(need, have money.Micros) money.Micros {
+func (d *decision) within(need, have money.Micros, what string) money.Micros {
 	take := min(need, have)
 	if have < need {
 		name := d.Subject.Account.Name
 		d.refuse(fault.Reason{
 			Code: codes.Funds, Observed: need.String(), Bound: have.String(), Scope: "account " + name,
-			Message: fmt.Sprintf("account %s has %s left, %s more are to be set aside for the next %s: %s are missing, which an admin can give: croft grant add %s %s --source NAME",
-				name, have, need, span(d.Rolling), need-have, name, need-have),
+			Message: fmt.Sprintf("account %s has %s left, %s more are to be set aside for %s: %s are missing, which an admin can give: croft grant add %s %s --source NAME",
+				name, have, need, what, need-have, name, need-have),
 		})
 	}
 	for _, b := range d.Limits.Caps(d.who(), d.Now) {

@@ -1,11 +1,6 @@
 package approval
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
-
-	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
@@ -36,10 +31,16 @@ const (
 	KindCredits  Kind = "credits"  // a grant for an account
 	KindTransfer Kind = "transfer" // credits of an account for another
 	KindLimit    Kind = "limit"    // another bound on what may be used
+	KindWall     Kind = "wall"     // a longer time limit of a running job
+
+	KindReservation Kind = "reservation" // resources set aside over a time
+	KindAsset       Kind = "asset"       // an image or a folder for the members of an account
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{KindJoin, KindCredits, KindTransfer, KindLimit} }
+func Kinds() []Kind {
+	return []Kind{KindJoin, KindCredits, KindTransfer, KindLimit, KindWall, KindReservation, KindAsset}
+}
 
 // Request is something that needs an approval. What it asks for never changes.
 type Request struct {
@@ -70,6 +71,10 @@ type Wish struct {
 	Credits  *Credits  `json:",omitempty"`
 	Transfer *Transfer `json:",omitempty"`
 	Limit    *Limit    `json:",omitempty"`
+	Wall     *Wall     `json:",omitempty"`
+
+	Reservation *Reservation `json:",omitempty"`
+	Asset       *Asset       `json:",omitempty"`
 }
 
 // Join is a role in an account for whoever asks. Names are as they were given: an account that
@@ -103,64 +108,6 @@ type Limit struct {
 	Resource                      limits.Resource
 	Per                           limits.Per `json:",omitzero"`
 	Max                           int64
-}
-
-// KindOf is the kind of the one part that a wish has; not ok if it hasn't just one.
-func (w Wish) KindOf() (k Kind, ok bool) {
-	n := 0
-	for _, part := range []struct {
-		there bool
-		kind  Kind
-	}{{w.Join != nil, KindJoin}, {w.Credits != nil, KindCredits}, {w.Transfer != nil, KindTransfer}, {w.Limit != nil, KindLimit}} {
-		if part.there {
-			k, n = part.kind, n+1
-		}
-	}
-	return k, n == 1
-}
-
-// AsRole is the role that is asked for, or none if there is no such role.
-func (j Join) AsRole() access.Role {
-	r, _ := access.ParseRole(j.Role)
-	return r
-}
-
-// String shows all of it, for whoever prints or compares a row.
-func (w Wish) String() string {
-	text, err := json.Marshal(w)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// Words says what the request asks for, "to be member of nlp".
-func (r Request) Words() string {
-	switch x := r.Wish; r.Kind {
-	case KindJoin:
-		return fmt.Sprintf("to be %s of %s", x.Join.Role, x.Join.Account)
-	case KindCredits:
-		return fmt.Sprintf("for %s credits for %s", x.Credits.Amount, x.Credits.Account)
-	case KindTransfer:
-		return fmt.Sprintf("for %s credits of %s for %s", x.Transfer.Amount, x.Transfer.From, x.Transfer.To)
-	default:
-		return "for a limit of " + x.Limit.Words()
-	}
-}
-
-// Words is the limit, "8 gpu for account nlp".
-func (l Limit) Words() string {
-	text := limits.Format(l.Resource, l.Max) + " " + string(l.Resource)
-	if l.Per != (limits.Per{}) {
-		text += " per " + l.Per.String()
-	}
-	var whose []string
-	for _, part := range []struct{ word, name string }{{"user ", l.User}, {"account ", l.Account}, {"partition ", l.Partition}, {"QoS ", l.QoS}} {
-		if part.name != "" {
-			whose = append(whose, part.word+part.name)
-		}
-	}
-	return text + " for " + strings.Join(whose, ", ")
 }
 
 // The times of requests, in ns.

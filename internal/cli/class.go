@@ -17,8 +17,7 @@ func (a *app) classCmd() *cobra.Command {
 }
 
 func (a *app) classOpenCmd() *cobra.Command {
-	r := v1.NewReservation{Join: true}
-	var from, to, length, until string
+	r := reservationFlags{NewReservation: v1.NewReservation{Join: true}}
 	cmd := &cobra.Command{
 		Use:   "open ACCOUNT",
 		Short: "Set places aside for a course",
@@ -43,10 +42,10 @@ Images are fetched half an hour before, so that all can start at once.`,
 			if r.Count < 1 {
 				return usage("how many seats? --seats 40")
 			}
-			if err := a.reservationTimes(&r, from, to, length, until); err != nil {
+			if err := a.reservationTimes(&r); err != nil {
 				return err
 			}
-			return a.reserve(cmd, r)
+			return a.reserve(cmd, r.NewReservation)
 		},
 	}
 	fs := cmd.Flags()
@@ -59,11 +58,11 @@ Images are fetched half an hour before, so that all can start at once.`,
 	fs.StringVarP(&r.Partition, "partition", "p", "", "partition")
 	fs.Int64Var(&r.Each, "per-user", 1, "so many jobs of each user at once; 0: any number")
 	fs.StringSliceVar(&r.Images, "image", nil, "images to fetch before it begins")
-	fs.StringVar(&from, "at", "", "when it begins; by default now")
-	fs.StringVar(&to, "to", "", "when it ends")
-	fs.StringVar(&length, "for", "", "how long it is, instead of --to")
+	fs.StringVar(&r.from, "at", "", "when it begins; by default now")
+	fs.StringVar(&r.to, "to", "", "when it ends")
+	fs.StringVar(&r.length, "for", "", "how long it is, instead of --to")
 	fs.StringVar(&r.Every, "every", "", "have it come again: day, weekdays or `DAYS` as mon,wed")
-	fs.StringVar(&until, "until", "", "until this `TIME`; by default until it is closed")
+	fs.StringVar(&r.until, "until", "", "until this `TIME`; by default until it is closed")
 	fs.StringVar(&r.Name, "name", "", "its name among the reservations; by default the account's")
 	fs.StringVar(&r.Payer, "payer", "", "account that pays for devices nobody uses; by default the course's")
 	fs.BoolVar(&r.DryRun, "dry-run", false, "only say what it would be, or what is in the way")

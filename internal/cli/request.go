@@ -16,7 +16,7 @@ func (a *app) requestCmd() *cobra.Command {
 	return group("request", "Ask for what others have to approve, and approve it", `  croft request join nlp -m "my thesis, from January"
   croft request ls --inbox
   croft request approve 7`,
-		a.requestJoinCmd(), a.requestCreditsCmd(), a.requestTransferCmd(), a.requestLimitCmd(), a.requestLsCmd(), a.requestShowCmd(),
+		a.requestJoinCmd(), a.requestCreditsCmd(), a.requestTransferCmd(), a.requestLimitCmd(), a.requestWallCmd(), a.requestReservationCmd(), a.requestAssetCmd(), a.requestLsCmd(), a.requestShowCmd(),
 		a.requestApproveCmd(), a.requestRejectCmd(), a.requestWithdrawCmd(), a.requestRemindCmd())
 }
 
@@ -219,10 +219,10 @@ others that you may see: of accounts that you manage, for example.`,
 	f.BoolVar(&mine, "mine", false, "only your own")
 	f.BoolVarP(&all, "all", "a", false, "those of others and those that are decided, too")
 	f.StringVar(&q.State, "state", "", "open (default), approved, rejected, withdrawn, expired or all")
-	f.StringVar(&q.Kind, "kind", "", "only join, credits, transfer or limit")
+	f.StringVar(&q.Kind, "kind", "", "only join, credits, transfer, limit, wall, reservation or asset")
 	f.StringVarP(&q.Account, "account", "A", "", "only about this account")
 	a.completeFlag(cmd, "state", fixed("open", "approved", "rejected", "withdrawn", "expired", "all"))
-	a.completeFlag(cmd, "kind", fixed("join", "credits", "transfer", "limit"))
+	a.completeFlag(cmd, "kind", fixed("join", "credits", "transfer", "limit", "wall", "reservation", "asset"))
 	a.completeFlag(cmd, "account", a.accountNames)
 	return cmd
 }

@@ -20,9 +20,14 @@ func (a *app) reservationCmd() *cobra.Command {
 		a.reservationAddCmd(), a.reservationLsCmd(), a.reservationShowCmd(), a.reservationRmCmd())
 }
 
+// reservationFlags is what a reservation is said by.
+type reservationFlags struct {
+	v1.NewReservation
+	from, to, length, until string
+}
+
 func (a *app) reservationAddCmd() *cobra.Command {
-	var r v1.NewReservation
-	var from, to, length, until string
+	var r reservationFlags
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a reservation",
@@ -38,12 +43,19 @@ window come again at the same time of the day; windows are booked 14 days ahead.
 		Args: needArgs(1, 1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[0]
-			if err := a.reservationTimes(&r, from, to, length, until); err != nil {
+			if err := a.reservationTimes(&r); err != nil {
 				return err
 			}
-			return a.reserve(cmd, r)
+			return a.reserve(cmd, r.NewReservation)
 		},
 	}
+	a.reservationFlags(cmd, &r)
+	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only say what it would be, or what is in the way")
+	return cmd
+}
+
+// reservationFlags say what is set aside, for whom and when.
+func (a *app) reservationFlags(cmd *cobra.Command, r *reservationFlags) {
 	fs := cmd.Flags()
 	quantity := func(p *v1.Quantity, name, short, usage string) { fs.StringVarP((*string)(p), name, short, "", usage) }
 	fs.StringSliceVarP(&r.Accounts, "account", "A", nil, "for these accounts and those below them")
@@ -57,16 +69,15 @@ window come again at the same time of the day; windows are booked 14 days ahead.
 	quantity(&r.Mem, "mem", "", "memory of each place")
 	fs.StringVarP(&r.Where, "constraint", "C", "", "labels that its nodes must have: 'nvlink&!old'")
 	fs.StringSliceVar(&r.Nodes, "node", nil, "these nodes whole, instead of places")
-	fs.StringVar(&from, "from", "", "when the first window begins; by default now")
-	fs.StringVar(&to, "to", "", "when it ends")
-	fs.StringVar(&length, "for", "", "how long it is, instead of --to")
+	fs.StringVar(&r.from, "from", "", "when the first window begins; by default now")
+	fs.StringVar(&r.to, "to", "", "when it ends")
+	fs.StringVar(&r.length, "for", "", "how long it is, instead of --to")
 	fs.StringVar(&r.Every, "every", "", "have it come again: day, weekdays or `DAYS` as mon,wed")
-	fs.StringVar(&until, "until", "", "until this `TIME`; by default until it is removed")
+	fs.StringVar(&r.until, "until", "", "until this `TIME`; by default until it is removed")
 	fs.BoolVar(&r.Join, "join", false, "take in what its people submit during a window and that fits")
 	fs.Int64Var(&r.Each, "per-user", 0, "so many jobs of each user at once; by default any number")
 	fs.StringSliceVar(&r.Images, "image", nil, "images to fetch before a window begins")
 	fs.StringVar(&r.Reason, "reason", "", "what it is for")
-	fs.BoolVar(&r.DryRun, "dry-run", false, "only say what it would be, or what is in the way")
 	a.completeFlag(cmd, "account", a.accountNames)
 	a.completeFlag(cmd, "user", a.userNames)
 	a.completeFlag(cmd, "payer", a.accountNames)
@@ -74,7 +85,6 @@ window come again at the same time of the day; windows are booked 14 days ahead.
 	a.completeFlag(cmd, "node", a.nodeNames)
 	a.completeFlag(cmd, "model", a.modelNames)
 	a.completeFlag(cmd, "every", fixed("day", "weekdays"))
-	return cmd
 }
 
 // reserve makes a reservation and shows it.
@@ -96,22 +106,22 @@ func (a *app) reserve(cmd *cobra.Command, r v1.NewReservation) error {
 }
 
 // reservationTimes reads the flags --from, --to, --for and --until.
-func (a *app) reservationTimes(r *v1.NewReservation, from, to, length, until string) error {
+func (a *app) reservationTimes(r *reservationFlags) error {
 	var err error
-	if r.From, err = a.whenFlag(from, startOfDay); err != nil {
+	if r.From, err = a.whenFlag(r.from, startOfDay); err != nil {
 		return err
 	}
-	if r.To, err = a.whenFlag(to, endOfDay); err != nil {
+	if r.To, err = a.whenFlag(r.to, endOfDay); err != nil {
 		return err
 	}
-	if r.Until, err = a.whenFlag(until, endOfDay); err != nil {
+	if r.Until, err = a.whenFlag(r.until, endOfDay); err != nil {
 		return err
 	}
-	if (to == "") == (length == "") {
+	if (r.to == "") == (r.length == "") {
 		return usage("until when? either --to or --for")
 	}
-	if length != "" {
-		d, err := parseSpan(length)
+	if r.length != "" {
+		d, err := parseSpan(r.length)
 		if err != nil {
 			return err
 		}

@@ -128,7 +128,7 @@ turns colour off.`,
 		&cobra.Group{ID: groupSite, Title: "The machine:"},
 	)
 	add(root, groupJobs, a.runCmd(), a.notebookCmd(), a.codeCmd(), a.shellCmd(), a.workspaceCmd(), a.templateCmd(), a.submitCmd(), a.quoteCmd(), a.lsCmd(), a.showCmd(), a.whyCmd(),
-		a.logsCmd(), a.execCmd(), a.attachCmd(), a.terminalCmd(), a.sshCmd(), a.sshConfigCmd(), a.stepCmd(), a.appCmd(), a.stopCmd(), a.holdCmd(), a.releaseCmd(), a.requeueCmd(), a.cloneCmd(), a.keepCmd(), a.topCmd(), a.idleCmd(), a.prioritizeCmd(), a.eventsCmd())
+		a.logsCmd(), a.execCmd(), a.attachCmd(), a.terminalCmd(), a.sshCmd(), a.sshConfigCmd(), a.stepCmd(), a.appCmd(), a.stopCmd(), a.holdCmd(), a.releaseCmd(), a.requeueCmd(), a.cloneCmd(), a.keepCmd(), a.topCmd(), a.idleCmd(), a.extendCmd(), a.prioritizeCmd(), a.eventsCmd())
 	add(root, groupMoney, a.accountCmd(), a.userCmd(), a.grantCmd(), a.allowanceCmd(), a.requestCmd(), a.priceCmd(), a.limitCmd(), a.shareCmd(), a.fairshareCmd(),
 		a.ledgerCmd(), a.auditCmd(), a.periodCmd(), a.statementCmd(), a.loginCmd(), a.logoutCmd(), a.passwdCmd(), a.sessionCmd(), a.registryCmd(), a.sshKeyCmd(), a.noticeCmd(), a.volumeCmd(), a.folderCmd(), a.storageCmd(), a.imageCmd())
 	add(root, groupSite, a.statusCmd(), a.nodeCmd(), a.kubeCmd(), a.reservationCmd(), a.classCmd(), a.partitionCmd(), a.qosCmd(), a.serverCmd(), a.setupCmd(), a.dbCmd(), a.completionCmd())

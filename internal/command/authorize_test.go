@@ -113,6 +113,11 @@ var may = map[string]struct {
 		func(s *sim) world.Command { s.runStep(); return command.JobTopUp{Job: 1, N: 1} },
 		[]string{"system"}, codes.Denied, nil,
 	},
+	"job.extend": {
+		func(s *sim) world.Command { s.runs1(); return command.JobExtend{Job: 1, Time: 3 * hour} },
+		[]string{"operator", "root", "system"}, codes.NotFound,
+		map[string]codes.Code{"ada": codes.Denied, "manager": codes.Denied, "owner": codes.Denied, "auditor": codes.Denied},
+	},
 	"job.prioritize": {
 		func(*sim) world.Command { return command.JobPrioritize{Job: 1, Points: num(5)} },
 		[]string{"operator", "root", "system"}, codes.Denied,
@@ -609,6 +614,12 @@ func crowd(t *testing.T) *sim {
 	s.must(t, root, lab)
 	s.must(t, root, command.MaintenancePut{Node: "gpu1", From: s.now + 100*hour, To: s.now + 101*hour})
 	return s
+}
+
+// runs1 has job 1 run as the server has it run.
+func (s *sim) runs1() {
+	s.must(nil, system, command.JobStart{Job: 1})
+	s.must(nil, system, command.JobObserved{Job: 1, N: 1, Running: true, Started: s.now})
 }
 
 // held makes job 1 held, and is the command that releases it.

@@ -180,6 +180,8 @@ func imageOutcome(w *world.World, row asset.Image, message string) world.Outcome
 type ImageShare struct {
 	Ref     string
 	Account string `json:",omitempty"`
+
+	asked bool // a member of it has asked for it
 }
 
 // Kind is image.share.
@@ -194,7 +196,12 @@ func (c ImageShare) Decide(w *world.World, at world.Context) (world.Outcome, err
 	if row.State == asset.Failed && c.Account != "" {
 		return world.Outcome{}, fault.New(codes.Conflict, "image %s wasn't saved: %s", row.Ref, row.Note)
 	}
-	if row.Account, err = sharedWith(w, at, c.Account); err != nil {
+	if c.asked {
+		row.Account, err = sharedAsked(w, c.Account)
+	} else {
+		row.Account, err = sharedWith(w, at, c.Account)
+	}
+	if err != nil {
 		return world.Outcome{}, err
 	}
 	message := "image " + row.Ref + " is its user's alone"

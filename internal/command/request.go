@@ -35,7 +35,7 @@ func (c RequestMake) Decide(w *world.World, at world.Context) (world.Outcome, er
 	}
 	var ok bool
 	if r.Kind, ok = c.Wish.KindOf(); !ok {
-		return world.Outcome{}, fault.Invalid("kind", "a request asks for one thing: join, credits, transfer or limit")
+		return world.Outcome{}, fault.Invalid("kind", "a request asks for one thing: join, credits, transfer, limit, wall, reservation or asset")
 	}
 	if c.Expires != 0 {
 		r.Expires = c.Expires
@@ -76,6 +76,10 @@ func possible(w *world.World, at world.Context, r approval.Request, seen bool) e
 	if err != nil {
 		return err
 	}
+	if c, ok := cmd.(ReservationPut); ok {
+		c.tried = true
+		cmd = c
+	}
 	out, err := cmd.Decide(w, world.Context{Seq: at.Seq, Now: at.Now, Principal: access.Principal{Now: at.Now, System: true}})
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func another(w *world.World, at world.Context, r approval.Request) error {
 		if old.User != r.User || !old.Pending(at.Now) {
 			continue
 		}
-		if n++; old.Kind == r.Kind && old.Account == r.Account && old.Other == r.Other && reflect.DeepEqual(old.Wish, r.Wish) {
+		if n++; old.Kind == r.Kind && old.Account == r.Account && old.Other == r.Other && reflect.DeepEqual(said(old.Wish), said(r.Wish)) {
 			return fault.New(codes.Conflict, "request %d asks for that already: croft request remind %d", old.ID, old.ID)
 		}
 	}
@@ -115,6 +119,17 @@ func another(w *world.World, at world.Context, r approval.Request) error {
 	return nil
 }
 
+// said is a wish as whoever asks has said it: what it was bound to of what he can't see he
+// doesn't learn by asking again.
+func said(x approval.Wish) approval.Wish {
+	if x.Asset != nil {
+		words := *x.Asset
+		words.Of, words.Made = 0, 0
+		x.Asset = &words
+	}
+	return x
+}
+
 // aim finds whom a request concerns, and refuses what isn't for its user to ask for. seen is
 // false where he can't see an account that it names: it may be none at all, and he learns
 // nothing of it here.
@@ -126,6 +141,12 @@ func aim(w *world.World, at world.Context, r *approval.Request) (seen bool, err 
 		return true, ofMember(w, at, r, r.Wish.Credits.Account)
 	case approval.KindTransfer:
 		return aimTransfer(w, at, r)
+	case approval.KindWall:
+		return true, aimWall(w, at, r)
+	case approval.KindReservation:
+		return true, aimReservation(w, at, r)
+	case approval.KindAsset:
+		return aimAsset(w, at, r)
 	default:
 		return true, aimLimit(w, at, r)
 	}

@@ -65,10 +65,10 @@ func carryOut(w *world.World, at world.Context, r approval.Request, t terms) (wo
 }
 
 // failed keeps with a request why approving it failed. What whoever approves left out concerns
-// nobody else.
+// nobody else; that a name is taken, and how things are with an asset, whoever asked needn't know.
 func failed(r approval.Request, err error) (world.Outcome, error) {
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code == codes.Internal || f.Code == codes.Invalid {
+	if !errors.As(err, &f) || f.Code == codes.Internal || f.Code == codes.Invalid || f.Code == codes.Exists || r.Kind == approval.KindAsset {
 		return world.Outcome{}, err
 	}
 	if r.Failed == f.Message {

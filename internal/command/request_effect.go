@@ -43,6 +43,12 @@ func effect(w *world.World, now int64, r approval.Request, t terms) (world.Comma
 		return GrantTransfer{From: acc.Name, To: to.Name, Amount: x.Transfer.Amount, Grant: x.Transfer.Grant, asked: true}, nil
 	case approval.KindLimit:
 		return limitAsked(w, *x.Limit, acc.Name)
+	case approval.KindWall:
+		return wallAsked(w, *x.Wall)
+	case approval.KindReservation:
+		return reservationAsked(w, now, *x.Reservation, acc.Name)
+	case approval.KindAsset:
+		return assetAsked(w, *x.Asset, acc)
 	}
 	return nil, fault.New(codes.Conflict, "nothing is known of requests of kind %s", r.Kind)
 }

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -44,6 +45,16 @@ func (a *asks) direct(x *asked) world.Command {
 	case x.wish.Transfer != nil:
 		return command.GrantTransfer{From: x.wish.Transfer.From, To: x.wish.Transfer.To, Amount: x.wish.Transfer.Amount}
 	}
+	switch y := x.wish; {
+	case y.Wall != nil:
+		return command.JobExtend{Job: y.Wall.Job, Time: y.Wall.Time}
+	case y.Reservation != nil:
+		r := y.Reservation
+		return command.ReservationPut{Name: r.Name, Accounts: r.Accounts, Count: r.Count, CPU: r.CPU, Mem: r.Mem, GPU: r.GPU, From: r.From, Length: r.Length}
+	case y.Asset != nil:
+		f := y.Asset
+		return command.FolderPut{Account: f.Account, Name: f.Folder, Path: "/srv/" + f.Owner, ReadOnly: true}
+	}
 	l := x.wish.Limit
 	return command.LimitPut{Account: l.Account, Resource: l.Resource, Max: l.Max}
 }
@@ -52,13 +63,22 @@ func (a *asks) wish(t *rapid.T) approval.Wish {
 	accounts := []string{"nlp", "vision", "a", "b", "c", "absent"}
 	account := rapid.SampledFrom(accounts).Draw(t, "of account")
 	amount := money.Micros(rapid.Int64Range(-1, int64(300*money.Credit)).Draw(t, "amount"))
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		return joinWish(account, rapid.SampledFrom(ranks[1:]).Draw(t, "to be"))
 	case 1:
 		return creditsWish(account, amount)
 	case 2:
 		return transferWish(account, rapid.SampledFrom(accounts).Draw(t, "to"), amount)
+	case 3:
+		return wallWish(rapid.SampledFrom([]id.Job{1, 2, 3}).Draw(t, "job"), rapid.Int64Range(0, 30).Draw(t, "hours")*hour)
+	case 4:
+		r := a.bookWish(account)
+		r.Reservation.Name = rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name")
+		r.Reservation.From = a.now + rapid.Int64Range(0, 100).Draw(t, "from")*hour
+		return r
+	case 5:
+		return folderWish(account, "data", rapid.SampledFrom(accounts).Draw(t, "owner"))
 	}
 	return limitWish(account, rapid.Int64Range(0, 4).Draw(t, "max")*1000)
 }
@@ -125,20 +145,35 @@ func (a *asks) approve(p access.Principal, k id.Request) {
 	switch {
 	case err == nil && !may:
 		a.t.Fatalf("%s approves request %d of %s, which is over, his own or of nobody any more", p.Name, k, x.name)
-	case err == nil && directly != nil && !(x.wish.Transfer != nil && was.MayTransfer(p, a.account(was, x.wish.Transfer.From))):
+	case err == nil && directly != nil && x.wish.Asset == nil && !(x.wish.Transfer != nil && was.MayTransfer(p, a.account(was, x.wish.Transfer.From))):
 		a.t.Fatalf("%s approves request %d, and may not do it: %v", p.Name, k, directly)
-	case err != nil && (rolesOf(a.w) != rolesOf(was) || a.w.Ledger.Grants.Len() != was.Ledger.Grants.Len() || a.w.Limits.Limits.Len() != was.Limits.Limits.Len()):
+	case err != nil && (a.others(a.w) != a.others(was) || rolesOf(a.w) != rolesOf(was) || a.w.Ledger.Grants.Len() != was.Ledger.Grants.Len() || a.w.Limits.Limits.Len() != was.Limits.Limits.Len()):
 		a.t.Fatalf("request %d isn't approved (%v), and something has changed", k, err)
 	case err == nil:
 		x.over = true
 		x.effect++
-		if directly == nil && (rolesOf(a.w) != rolesOf(beside.w) || !reflect.DeepEqual(balances(a.w), balances(beside.w)) || limitsOf(a.w) != limitsOf(beside.w)) {
+		if directly == nil && (rolesOf(a.w) != rolesOf(beside.w) || !reflect.DeepEqual(balances(a.w), balances(beside.w)) || limitsOf(a.w) != limitsOf(beside.w) || a.others(a.w) != a.others(beside.w)) {
 			a.t.Fatalf("request %d: %+v does something else than %+v", k, x.wish, a.direct(x))
 		}
 	}
 	if x.effect > 1 {
 		a.t.Fatalf("request %d is done %d times", k, x.effect)
 	}
+}
+
+// others is what requests about jobs, windows and folders change.
+func (a *asks) others(w *world.World) string {
+	out := ""
+	for k, j := range w.Workload.Jobs.All() {
+		out += fmt.Sprint(k, j.Spec.Time, j.Deposit, j.Attempt.Until, " ")
+	}
+	for _, r := range w.Placement.Reservations.All() {
+		out += fmt.Sprint(r.Name, r.Accounts, r.Payer, r.From, r.Length, " ")
+	}
+	for _, f := range w.Assets.Folders() {
+		out += fmt.Sprint(f.Account, f.Name, f.Path, f.Target, f.ReadOnly, " ")
+	}
+	return out
 }
 
 func (a *asks) account(w *world.World, name string) id.Account {
@@ -191,6 +226,10 @@ func TestRequestsWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := &asks{people: newPeople(t), t: t, made: map[id.Request]*asked{}}
 		a.users["the-auditor"] = person{platform: "auditor"}
+		a.run(t, example(), true)
+		for _, name := range []string{"nlp", "vision", "a"} {
+			a.must(t, system, command.FolderPut{Account: name, Name: "data", Path: "/srv/" + name})
+		}
 		for range rapid.IntRange(5, 40).Draw(t, "acts") {
 			if rapid.IntRange(0, 3).Draw(t, "change") == 0 {
 				a.step(t)

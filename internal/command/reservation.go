@@ -44,6 +44,8 @@ type ReservationPut struct {
 	Images   []string         `json:",omitempty"`
 	Reason   string           `json:",omitempty"`
 	DryRun   bool             `json:",omitempty"`
+
+	tried bool // to see whether it could be, for somebody who may not know what there is
 }
 
 // Kind is reservation.create.
@@ -81,6 +83,9 @@ func (c ReservationPut) Decide(w *world.World, at world.Context) (world.Outcome,
 	for r.Next != 0 && (r.Next <= at.Now+placement.Horizon || len(out.Bookings) == 0) {
 		b, conflict := open(after, &r, at.Now)
 		if conflict != nil {
+			if c.tried {
+				return world.Outcome{}, fault.New(codes.Conflict, "%s", inTheWay(w, r, b, conflict))
+			}
 			return world.Outcome{}, conflictOf(w, at, r, b, conflict)
 		}
 		set := placement.BookingSet{Row: b}
@@ -111,7 +116,7 @@ func (c ReservationPut) row(w *world.World, at world.Context) (placement.Reserva
 		Repeat: c.Repeat, Until: c.Until, Join: c.Join, Each: c.Each, Images: *sorted(&c.Images), Reason: c.Reason, By: id.User(at.Principal.User), Created: at.Now,
 	}
 	_, taken := w.Placement.Reservation(c.Name)
-	if err := vacant("reservation", c.Name, taken); err != nil {
+	if err := vacant("reservation", c.Name, taken && !c.tried); err != nil {
 		return r, err
 	}
 	var bad fault.Fields

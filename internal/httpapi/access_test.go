@@ -134,8 +134,10 @@ func attempts() map[string]attempt {
 			h.post("ada", "/v1/jobs/"+job+"/hold")
 		}), []string{"ada", "mia", "olga", "root"}},
 		// Whoever may requeue it is refused only because it hasn't started.
-		"keepJob":       {ofJob("/v1/jobs/%s/keep", v1.KeepRequest{For: "1h"}), []string{"ada", "mia", "olga", "root"}},
-		"requeueJob":    {ofJob("/v1/jobs/%s/requeue", v1.RequeueRequest{}), []string{"ada", "mia", "olga", "root"}},
+		"keepJob":    {ofJob("/v1/jobs/%s/keep", v1.KeepRequest{For: "1h"}), []string{"ada", "mia", "olga", "root"}},
+		"requeueJob": {ofJob("/v1/jobs/%s/requeue", v1.RequeueRequest{}), []string{"ada", "mia", "olga", "root"}},
+		// Whoever may extend it is refused only because it hasn't started.
+		"extendJob":     {ofJob("/v1/jobs/%s/extend", v1.ExtendRequest{Time: "9h"}), runs},
 		"prioritizeJob": {ofJob("/v1/jobs/%s/priority", v1.PriorityRequest{Clear: true}), runs},
 		"cloneJob":      {ofJob("/v1/jobs/%s/clone", v1.CloneRequest{}), submitters},
 		"jobLogs":       {ofJob("/v1/jobs/%s/logs", nil), readers},

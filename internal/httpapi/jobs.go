@@ -320,6 +320,45 @@ func (c *call) keep(in v1.KeepRequest) (v1.Job, error) {
 	return c.control("", func(j *workload.Job) world.Command { return command.JobKeep{Job: j.ID, For: span} })
 }
 
+func (c *call) extend(in v1.ExtendRequest) (v1.Job, error) {
+	name := c.path("id")
+	k, err := c.started(name, access.JobRead)
+	if err != nil {
+		return v1.Job{}, err
+	}
+	span, err := wallOf(in.Time)
+	if err != nil {
+		return v1.Job{}, err
+	}
+	if _, err := c.do(command.JobExtend{Job: k, Time: span}); err != nil {
+		return v1.Job{}, err
+	}
+	return c.Reader.Job(c.r.Context(), c.p, name)
+}
+
+// wallOf is a time limit, in ns.
+func wallOf(q v1.Quantity) (int64, error) {
+	span, err := quantity.ParseDuration(string(q))
+	if err != nil {
+		return 0, fault.Invalid("time", "must be the limit from the job's start on, such as 36h")
+	}
+	return span, nil
+}
+
+// started finds a job that has started and not ended.
+func (c *call) started(name string, action access.Action) (id.Job, error) {
+	j, err := c.Reader.Find(c.r.Context(), c.p, name, action)
+	switch {
+	case err != nil:
+		return 0, err
+	case j.State == workload.Ended:
+		return 0, fault.New(codes.Conflict, "job %s has ended already", j.Name())
+	case j.ID < 0:
+		return 0, fault.New(codes.Conflict, "%s hasn't started, and waits as a part of %d", name, j.Of)
+	}
+	return j.ID, nil
+}
+
 func (c *call) prioritize(in v1.PriorityRequest) (v1.Job, error) {
 	name := c.path("id")
 	if (in.Points == nil) != in.Clear {

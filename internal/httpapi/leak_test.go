@@ -155,6 +155,7 @@ func probes() map[string]probe {
 		"terminal of a step of J": {"GET", "/v1/jobs/NAME/terminals/main?step=2", nil}, "end a terminal of J": {"DELETE", "/v1/jobs/NAME/terminals/main", nil},
 		"page of a terminal of J": {"POST", "/v1/jobs/NAME/terminals/main/open", fixedBody(v1.TerminalOpenRequest{})},
 		"add to J":                {"POST", "/v1/jobs/NAME/steps", fixedBody(v1.StepSpec{})}, "stop a step of J": {"POST", "/v1/jobs/NAME/steps/2/stop", fixedBody(v1.StepStop{})},
+		"extend J":     {"POST", "/v1/jobs/NAME/extend", fixedBody(v1.ExtendRequest{Time: "9h"})},
 		"prioritize J": {"POST", "/v1/jobs/NAME/priority", fixedBody(v1.PriorityRequest{Clear: true})},
 		"share of A":   {"GET", "/v1/fairshare?of=NAME", nil}, "share of U": {"GET", "/v1/fairshare?of=NAME", nil},
 		"events of J": {"GET", "/v1/events?job=NAME", nil}, "stream of J": {"GET", "/v1/events/stream?job=NAME", nil},
@@ -182,6 +183,21 @@ func probes() map[string]probe {
 		"requests about A": {"GET", "/v1/requests?account=NAME", nil},
 		"ask for credits of A": {"POST", "/v1/requests", func(name string) any {
 			return v1.NewRequest{RequestWish: v1.RequestWish{Credits: &v1.CreditsWish{Account: name, Amount: "1"}}}
+		}},
+		"ask for a time limit of J": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Wall: &v1.WallWish{Job: name, Time: "9h"}}}
+		}},
+		"ask for a window of A": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Reservation: &v1.NewReservation{Name: "x", Accounts: []string{name}, Length: "1h"}}}
+		}},
+		"ask for a window that A pays": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Reservation: &v1.NewReservation{Name: "x", Accounts: []string{"nlp"}, Payer: name, Length: "1h"}}}
+		}},
+		"ask for a window for U": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Reservation: &v1.NewReservation{Name: "x", Users: []string{name}, Payer: "nlp", Length: "1h"}}}
+		}},
+		"ask for an asset for A": {"POST", "/v1/requests", func(name string) any {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Asset: &v1.AssetWish{Account: name, Image: "croft.local/x/y:z"}}}
 		}},
 		"ask for a limit of A": {"POST", "/v1/requests", func(name string) any {
 			return v1.NewRequest{RequestWish: v1.RequestWish{Limit: &v1.Limit{Account: name, Resource: "gpu", Max: "1"}}}

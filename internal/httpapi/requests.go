@@ -47,7 +47,7 @@ func (c *call) request() (v1.Request, error) {
 }
 
 func (c *call) makeRequest(in v1.NewRequest) (v1.Request, error) {
-	wish, err := wishOf(in.RequestWish)
+	wish, err := c.wishOf(in.RequestWish)
 	if err != nil {
 		return v1.Request{}, err
 	}
@@ -70,7 +70,7 @@ func (c *call) makeRequest(in v1.NewRequest) (v1.Request, error) {
 }
 
 // wishOf reads what is asked for, as the operation reads it that does it directly.
-func wishOf(in v1.RequestWish) (approval.Wish, error) {
+func (c *call) wishOf(in v1.RequestWish) (approval.Wish, error) {
 	var out approval.Wish
 	var bad fault.Fields
 	if j := in.Join; j != nil {
@@ -97,7 +97,40 @@ func wishOf(in v1.RequestWish) (approval.Wish, error) {
 		}
 		out.Limit = &approval.Limit{Account: cmd.Account, User: cmd.User, Partition: cmd.Partition, QoS: cmd.QoS, Resource: cmd.Resource, Per: cmd.Per, Max: cmd.Max}
 	}
+	if err := c.wishBeyond(in, &out); err != nil {
+		return out, err
+	}
 	return out, bad.Err()
+}
+
+// wishBeyond reads what is asked for besides roles, money and limits.
+func (c *call) wishBeyond(in v1.RequestWish, out *approval.Wish) (err error) {
+	if x := in.Wall; x != nil {
+		out.Wall = &approval.Wall{}
+		if out.Wall.Job, err = c.started(x.Job, access.JobControl); err != nil {
+			return err
+		}
+		if out.Wall.Time, err = wallOf(x.Time); err != nil {
+			return err
+		}
+	}
+	if x := in.Reservation; x != nil {
+		r, err := reservationOf(*x)
+		switch {
+		case err != nil:
+			return err
+		case x.DryRun:
+			return fault.Invalid("dry_run", "isn't asked for: leave it out")
+		}
+		out.Reservation = &approval.Reservation{
+			Name: r.Name, Partition: r.Partition, Accounts: r.Accounts, Users: r.Users, Payer: r.Payer, Count: r.Count, CPU: r.CPU, Mem: r.Mem, GPU: r.GPU, Model: r.Model, Where: r.Where, Nodes: r.Nodes,
+			From: r.From, To: r.To, Length: r.Length, Repeat: uint8(r.Repeat), Until: r.Until, Join: r.Join, Each: r.Each, Images: r.Images, Reason: r.Reason,
+		}
+	}
+	if x := in.Asset; x != nil {
+		out.Asset = &approval.Asset{Account: x.Account, Image: x.Image, Folder: x.Folder, Owner: x.Owner}
+	}
+	return nil
 }
 
 func (c *call) approveRequest(in v1.RequestApproval) (v1.Request, error) {

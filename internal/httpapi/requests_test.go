@@ -13,6 +13,7 @@ import (
 	v1 "croft.dev/croft/api/v1"
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/command"
+	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
 )
 
@@ -121,10 +122,10 @@ func TestRequestsInPages(t *testing.T) {
 // isn't there, until somebody answers.
 func TestRequestsTellNothing(t *testing.T) {
 	h := newHarness(t)
-	hide(h)
+	running, _ := id.ParseJob(hide(h))
 	zoe, ada := h.client("zoe"), h.client("ada")
 	as := func(r *v1.Request, name string) string {
-		return strings.NewReplacer(name, "NAME", r.ID, "ID").Replace(fmt.Sprintf("%+v %+v %+v", *r, r.Join, r.Transfer))
+		return strings.NewReplacer(name, "NAME", "ID:"+r.ID, "ID").Replace(fmt.Sprintf("%+v %+v %+v", *r, r.Join, r.Transfer))
 	}
 	shown := func(c *v1.Client, name string, in v1.NewRequest) string {
 		t.Helper()
@@ -136,7 +137,7 @@ func TestRequestsTellNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Created, got.Expires, got.Token, got.Join, got.Transfer = time.Time{}, time.Time{}, nil, nil, nil
+		got.Created, got.Expires, got.Token, got.Join, got.Transfer, got.Asset, got.Reservation = time.Time{}, time.Time{}, nil, nil, nil, nil, nil
 		return as(got, name)
 	}
 	give := func(name string) v1.NewRequest {
@@ -147,6 +148,26 @@ func TestRequestsTellNothing(t *testing.T) {
 	}
 	if hidden, absent := shown(ada, "canary-lab", give("canary-lab")), shown(ada, "absent-lab", give("absent-lab")); hidden != absent {
 		t.Errorf("its credits:\nhidden %s\nabsent %s", hidden, absent)
+	}
+	h.as("root", command.FolderPut{Account: "canary-lab", Name: "data", Path: "/srv/canary"})
+	h.as("canary-user", command.ImageSave{Job: running, Step: 1, Name: "env:v1"})
+	later := time.Unix(0, h.now.Load()+50*hour)
+	asks := func(x v1.AssetWish) v1.NewRequest {
+		x.Account = "nlp"
+		return v1.NewRequest{RequestWish: v1.RequestWish{Asset: &x}}
+	}
+	for what, ask := range map[string]func(name string) v1.NewRequest{
+		"a window's name": func(name string) v1.NewRequest {
+			return v1.NewRequest{RequestWish: v1.RequestWish{Reservation: &v1.NewReservation{Name: name + "-class", Accounts: []string{"nlp"}, GPU: "1", From: &later, Length: "1h"}}}
+		},
+		"an image": func(name string) v1.NewRequest {
+			return asks(v1.AssetWish{Image: "croft.local/" + name + "-user/env:v1"})
+		},
+		"a folder's account": func(name string) v1.NewRequest { return asks(v1.AssetWish{Folder: "data", Owner: name + "-lab"}) },
+	} {
+		if hidden, absent := shown(ada, "canary", ask("canary")), shown(ada, "absent", ask("absent")); hidden != absent {
+			t.Errorf("%s:\nhidden %s\nabsent %s", what, hidden, absent)
+		}
 	}
 	for _, user := range []string{"zoe", "ada"} {
 		a := h.send(request{method: "GET", path: "/v1/events?limit=1000", user: user})

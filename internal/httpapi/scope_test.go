@@ -29,7 +29,7 @@ func scopes() map[string][]string {
 		"submit": {"listRequests", "makeRequest", "quote", "quoteAccuracy", "submitJob", "listJobs", "listApps", "listImages", "listEvents", "streamEvents"},
 		"manage": {
 			"listJobs", "quoteAccuracy", "getJob", "whyJob", "jobDecisions", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "stopStep", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement",
-			"listGrants", "listAllowances", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "prioritizeJob", "unshareJob",
+			"listGrants", "listAllowances", "listLimits", "listShares", "listTransfers", "fairShare", "stopJob", "startJob", "holdJob", "releaseJob", "requeueJob", "keepJob", "extendJob", "prioritizeJob", "unshareJob",
 			"transferGrant", "listRequests", "getRequest", "makeRequest", "approveRequest", "rejectRequest",
 			"setAccount", "setMember", "removeMember", "importMembers", "setLimit", "removeLimit", "setShare", "removeShare", "planQueues", "drainNode", "resumeNode", "labelNode",
 			"setFolder", "removeFolder", "limitStorage",

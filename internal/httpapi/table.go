@@ -45,6 +45,7 @@ func jobOperations() []operation {
 		ask("releaseJob", "POST /v1/jobs/{id}/release", "Take a hold off a job", access.JobControl, (*call).release),
 		tell("requeueJob", "POST /v1/jobs/{id}/requeue", "Stop a running job and queue it again", access.JobControl, ok, (*call).requeue),
 		tell("keepJob", "POST /v1/jobs/{id}/keep", "Declare a running job to be at work, so that it isn't stopped for being idle", access.JobControl, ok, (*call).keep),
+		tell("extendJob", "POST /v1/jobs/{id}/extend", "Give a running job a longer time limit, and set aside what that costs", access.JobRaise, ok, (*call).extend),
 		tell("prioritizeJob", "POST /v1/jobs/{id}/priority", "Fix a job's priority", access.JobRaise, ok, (*call).prioritize),
 		tell("cloneJob", "POST /v1/jobs/{id}/clone", "Submit a job or a refused request again, with changes", access.JobSubmit, created, (*call).clone),
 		stream("jobLogs", "GET /v1/jobs/{id}/logs", "A job's output, as frames", access.JobSee, logType, (*call).logs,

@@ -13,6 +13,7 @@ import (
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/limits"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/placement"
 )
 
 // RequestQuery selects requests.
@@ -151,6 +152,9 @@ func (v view) knows(r approval.Request) bool {
 	if r.Kind == approval.KindTransfer && (r.Other == 0 || !v.may(access.AccountRead, 0, r.Other)) {
 		return false
 	}
+	if r.Kind == approval.KindAsset {
+		return false // it may be nobody's to know of
+	}
 	if r.Account == 0 {
 		return r.Kind == approval.KindLimit
 	}
@@ -187,12 +191,36 @@ func (v view) wishWire(r approval.Request) v1.RequestWish {
 			t.Grant = decimal(x.Transfer.Grant)
 		}
 		return v1.RequestWish{Transfer: &t}
+	case approval.KindWall:
+		return v1.RequestWish{Wall: &v1.WallWish{Job: x.Wall.Name, Time: spanWire(x.Wall.Time)}}
+	case approval.KindReservation:
+		return v1.RequestWish{Reservation: reservationWish(*x.Reservation)}
+	case approval.KindAsset:
+		return v1.RequestWish{Asset: &v1.AssetWish{Account: x.Asset.Account, Image: x.Asset.Image, Folder: x.Asset.Folder, Owner: x.Asset.Owner}}
 	default:
 		l := x.Limit
 		return v1.RequestWish{Limit: &v1.Limit{
 			Account: l.Account, User: l.User, Partition: l.Partition, QoS: l.QoS, Resource: string(l.Resource), Max: v1.Quantity(limits.Format(l.Resource, l.Max)), Per: l.Per.String(),
 		}}
 	}
+}
+
+func reservationWish(x approval.Reservation) *v1.NewReservation {
+	out := &v1.NewReservation{
+		Name: x.Name, Partition: x.Partition, Accounts: x.Accounts, Users: x.Users, Payer: x.Payer, Count: x.Count, Model: x.Model, Where: x.Where, Nodes: x.Nodes,
+		From: moment(x.From), To: moment(x.To), Every: placement.Repeat(x.Repeat).String(), Until: moment(x.Until), Join: x.Join, Each: x.Each, Images: x.Images, Reason: x.Reason,
+		Length: spanWire(x.Length),
+	}
+	for _, q := range []struct {
+		to *v1.Quantity
+		r  limits.Resource
+		n  int64
+	}{{&out.CPU, limits.CPU, x.CPU}, {&out.Mem, limits.Mem, x.Mem}, {&out.GPU, limits.GPU, x.GPU}} {
+		if q.n != 0 {
+			*q.to = amount(q.r, q.n)
+		}
+	}
+	return out
 }
 
 // decides says who may decide a request. It is the same whether there is such an account or
@@ -209,6 +237,13 @@ func decides(r approval.Request) string {
 		return "an admin"
 	case approval.KindTransfer:
 		return fmt.Sprintf("whoever is at least manager of %s, or an admin", x.Transfer.From)
+	case approval.KindWall, approval.KindReservation:
+		return "an operator"
+	case approval.KindAsset:
+		if x.Asset.Image != "" {
+			return "whoever has the image, or an admin"
+		}
+		return "an operator"
 	default:
 		if x.Limit.Resource == limits.Credits {
 			return fmt.Sprintf("whoever is at least manager of %s, or an operator", x.Limit.Account)
@@ -241,6 +276,14 @@ func (v view) requestChanges(r approval.Request) []v1.RequestChange {
 			{What: "credits of " + x.Transfer.From, Before: from.String(), After: (from - x.Transfer.Amount).String()},
 			{What: "credits of " + x.Transfer.To, Before: to.String(), After: sumText(to, x.Transfer.Amount)},
 		}
+	case approval.KindWall:
+		j, ok := v.w.Workload.Jobs.Get(x.Wall.Job)
+		if !ok {
+			return nil
+		}
+		return []v1.RequestChange{{What: "time limit of job " + j.Name(), Before: string(spanWire(j.Spec.Time)), After: string(spanWire(x.Wall.Time))}}
+	case approval.KindReservation, approval.KindAsset:
+		return nil // there is nothing of it before
 	default:
 		return v.limitChange(*x.Limit)
 	}

@@ -55,6 +55,16 @@ func (j *Job) Begun(at int64) {
 	}
 }
 
+// Prolong gives a job that runs another time limit, in ns from its start. The user's signal
+// ahead of the limit is sent once more, if that comes later.
+func (j *Job) Prolong(time, now int64) {
+	j.Spec.Time = time
+	j.Begun(j.Attempt.Started)
+	if j.End()-j.Spec.Signal.Before > now {
+		j.Attempt.Signaled = false
+	}
+}
+
 // OutOfTime is what the job ends as when its clock has run out.
 func (j *Job) OutOfTime() codes.Outcome {
 	if j.Spec.Deadline != 0 && j.Attempt.Until < j.Attempt.Started+j.Spec.Time {

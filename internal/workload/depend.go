@@ -129,7 +129,7 @@ func parseDependency(e Event, s string) (Dependency, error) {
 		return dep, nil
 	}
 	n, err := quantity.ParseDuration(delay)
-	if err != nil || n > maxTime {
+	if err != nil || n > MaxTime {
 		return dep, fmt.Errorf("%q isn't a delay: write e.g. %s:%s+30m", clip(delay), e, dep.Job.Name())
 	}
 	dep.Delay = wholeSeconds(n)

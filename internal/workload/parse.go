@@ -25,6 +25,9 @@ type Defaults struct {
 	Now            int64 // ns; from which times such as +2h count
 }
 
+// MaxTime is the longest time limit that a job may have, in ns.
+const MaxTime = int64(10*365*24*3600) * 1e9
+
 // Bounds of what a request may hold.
 const (
 	maxArgs    = 4096
@@ -37,7 +40,6 @@ const (
 	maxMem     = 1 << 60 // bytes
 	maxModels  = 32
 	maxCPU     = 1 << 30 // milli-cores
-	maxTime    = int64(10*365*24*3600) * 1e9
 	maxSignal  = int64(24*3600) * 1e9
 	maxPrio    = 1_000_000
 	defaultSig = int64(60) * 1e9
@@ -222,7 +224,7 @@ func (p *parser) amounts(s *Spec, in v1.JobSpec, def Defaults) {
 	}
 	s.CPU = p.amount("cpu", in.CPU, quantity.ParseCPU, def.CPU, MinCPU, maxCPU, "cores, e.g. 8 or 0.5")
 	s.Mem = p.amount("mem", in.Mem, quantity.ParseBytes, def.Mem, MinMemory, maxMem, "an amount such as 64G, at least 4M")
-	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, maxTime, "a span such as 2h or 90m, at least 1s")
+	s.Time = p.amount("time", in.Time, quantity.ParseDuration, def.Time, 1e9, MaxTime, "a span such as 2h or 90m, at least 1s")
 	s.Grace = p.grace(in.Grace, def)
 	s.Time, s.Grace = wholeSeconds(s.Time), wholeSeconds(s.Grace)
 	s.Model = p.models(in.Model)
@@ -298,7 +300,7 @@ func (p *parser) gang(s *Spec, in v1.JobSpec) {
 }
 
 func (p *parser) grace(in v1.Quantity, def Defaults) int64 {
-	n := p.amount("grace", in, quantity.ParseDuration, 0, 0, maxTime, "a span such as 30s")
+	n := p.amount("grace", in, quantity.ParseDuration, 0, 0, MaxTime, "a span such as 30s")
 	if def.MaxGrace > 0 && n > def.MaxGrace {
 		p.bad.Add("grace", "at most %s is allowed here", quantity.FormatDuration(def.MaxGrace))
 	}
@@ -424,7 +426,7 @@ func (p *parser) instant(field, in string, now int64) int64 {
 	}
 	if span, ok := strings.CutPrefix(in, "+"); ok {
 		n, err := quantity.ParseDuration(span)
-		if err != nil || n > maxTime {
+		if err != nil || n > MaxTime {
 			p.bad.Add(field, "%q: after + give a span such as 2h", clip(in))
 			return 0
 		}

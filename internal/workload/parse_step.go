@@ -29,7 +29,7 @@ func ParseStep(in v1.StepSpec, def Defaults) (StepSpec, error) {
 		p.bad.Add("gpu", "%q isn't whole: a step has whole ones of its job's devices for itself, or shares them all", clip(string(in.GPU)))
 	}
 	s.NoGPU = in.GPU != "" && s.GPU == 0
-	s.Time = wholeSeconds(p.amount("time", in.Time, quantity.ParseDuration, 0, 1e9, maxTime, "a span such as 2h or 90m, at least 1s"))
+	s.Time = wholeSeconds(p.amount("time", in.Time, quantity.ParseDuration, 0, 1e9, MaxTime, "a span such as 2h or 90m, at least 1s"))
 	s.Grace = wholeSeconds(p.grace(in.Grace, def))
 	return s, p.bad.Err()
 }

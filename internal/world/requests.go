@@ -24,8 +24,25 @@ func (w *World) MayDecide(p access.Principal, r approval.Request) bool {
 		return w.MayTransfer(p, r.Account)
 	case approval.KindLimit:
 		return w.MayLimit(p, x.Limit.Resource, r.Account)
+	case approval.KindWall:
+		return w.Can(p, access.JobRaise, 0, r.Account)
+	case approval.KindReservation:
+		return w.Can(p, access.NodeRun, 0, 0)
+	case approval.KindAsset:
+		if x.Asset.Image == "" {
+			return w.Can(p, access.CatalogSet, 0, r.Account)
+		}
+		return w.Can(p, access.TokenRun, w.ownerOf(*x.Asset), 0)
 	}
 	return false
+}
+
+// ownerOf is who has the image that a request means; 0: there is none, or another one.
+func (w *World) ownerOf(x approval.Asset) id.User {
+	if row, ok := w.Assets.Images.Get(x.Image); ok && row.Made == x.Made {
+		return row.User
+	}
+	return 0
 }
 
 // SeesRequest reports whether p may see a request: who asks, who may decide it, who manages the
