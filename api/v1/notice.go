@@ -30,8 +30,9 @@ type Notice struct {
 	Account string     `json:"account,omitempty"`
 	Job     string     `json:"job,omitempty"`
 	Address string     `json:"address,omitempty" doc:"that the job names, in place of its user's"`
+	Webhook string     `json:"webhook,omitempty" doc:"of the user's that it is posted to; left out: it is mailed"`
 	Subject string     `json:"subject"`
-	State   string     `json:"state" doc:"waiting, delivered (a mail server has taken it) or given up"`
+	State   string     `json:"state" doc:"waiting, delivered (a mail server or the webhook has taken it) or given up"`
 	Tries   int64      `json:"tries,omitempty"`
 	Next    *time.Time `json:"next,omitempty" doc:"of one that waits: when it is tried next"`
 	Done    *time.Time `json:"done,omitempty" doc:"when it was delivered or given up"`

@@ -54,6 +54,7 @@ type server struct {
 	metrics *httpapi.Metrics
 	hubs    *registries
 	post    *mail.Sender // nil: no mail is sent
+	hooks   *hooks       // nil: nothing is posted anywhere
 
 	site     address.Site
 	tickets  *gateway.Tickets
@@ -106,6 +107,9 @@ func (s *server) open(ctx context.Context) error {
 		return errors.Join(err, s.store.Close())
 	}
 	if s.post, err = s.newPost(); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	if s.hooks, err = newHooks(s.Config.Notify.Webhook, s.hubs.key); err != nil {
 		return errors.Join(err, s.store.Close())
 	}
 	s.clock = newWorldClock(s.head.At)
@@ -195,7 +199,7 @@ func (s *server) build(ctx context.Context) error {
 	}
 	s.api, err = httpapi.New(httpapi.Deps{
 		Sequencer: s.seq, Reader: reader, Engine: s.link, People: s.people(), Now: s.clock.Nanos, Logger: s.Log, Metrics: s.metrics,
-		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Storage: s.storage(), Registries: s.hubs, Queues: s.queuesAPI(), Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
+		Presence: s.presence, Ready: s.checks(), Reused: s.loops.reused, Hosts: s.hosts(), Login: login, Templates: templates, Storage: s.storage(), Registries: s.hubs, Hooks: s.hooksAPI(), Queues: s.queuesAPI(), Apps: s.tickets, SSH: s.gate, Saving: s.loops.saver.Progress,
 	})
 	if err != nil {
 		return err

@@ -82,6 +82,7 @@ type loops struct {
 	saver     *save.Loop
 	idle      *idle.Loop
 	notify    *notify.Loop
+	poster    *notify.Poster
 	explain   *explain.Loop
 	looking   atomic.Bool // at the bindings of uids, out of turn
 }
@@ -111,7 +112,7 @@ func (s *server) newLoops() *loops {
 	l.idle = idle.New(idle.Config{
 		Port: s.port, Book: l.usage.Book, Period: usagePeriod, Connections: s.connections, Forget: s.presence.Keep, Activities: asks.Ask, Tell: s.presence.Tell, Log: s.Log,
 	})
-	l.notify = s.newNotify()
+	l.notify, l.poster = s.newNotify(), s.newPoster()
 	l.explain = &explain.Loop{Port: s.port, Keep: s.store.KeepWaits, Log: s.Log}
 	l.queues = s.newQueues()
 	l.ready = ready.Loop{Port: s.port, Engine: s.link, Instance: s.head.Instance, Base: s.basePath, Log: s.Log}
@@ -162,7 +163,7 @@ func (l *loops) run(ctx context.Context) {
 		wg.Go(func() { l.queues.Run(ctx) })
 	}
 	for _, f := range []func(context.Context){
-		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.notify.Run, l.explain.Run, l.maintain, l.confirm,
+		l.s.link.run, l.inventory.Run, l.runner.Run, l.planner.Run, l.expire.Run, l.meter.Run, l.groups.Run, l.period.Run, l.allowance.Run, l.renew.Run, l.reserve.Run, l.usage.Run, l.ready.Run, l.idle.Run, l.saver.Run, l.notify.Run, l.poster.Run, l.explain.Run, l.maintain, l.confirm,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -18,10 +18,23 @@ func (s *server) newNotify() *notify.Loop {
 		Port: s.port, Outbox: s.store, Instance: s.head.Instance, Server: s.Config.PublicURL, Zone: location(s.Config.TimeZone),
 		Keep: c.Keep.Std(), PerHour: int64(c.Mail.Hourly), Log: s.Log,
 	}
+	cfg.Hooks = s.hooks != nil
 	if s.post != nil {
 		cfg.Open = s.openMail
 	}
 	return notify.New(cfg)
+}
+
+// newPoster makes the loop that posts to users' webhooks. s.hooks is set if the site has any.
+func (s *server) newPoster() *notify.Poster {
+	c := s.Config.Notify
+	cfg := notify.PosterConfig{
+		Port: s.port, Outbox: s.store, Instance: s.head.Instance, Keep: c.Keep.Std(), PerHour: int64(c.Webhook.Hourly), Log: s.Log,
+	}
+	if s.hooks != nil {
+		cfg.Send = s.hooks.send
+	}
+	return notify.NewPoster(cfg)
 }
 
 // newPost reads what the mail server is reached with; nil: there is none.

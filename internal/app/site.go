@@ -33,6 +33,7 @@ func siteOf(c config.Config, instance string) command.SitePut {
 		Zone: zoneOf(c.TimeZone), Rolling: int64(c.Money.RollingWindow),
 		NeedUID: c.Engine.Kind != config.EngineSim, Mixed: c.Devices.Mixed, HostPrograms: c.Engine.Host.Programs,
 		Weights: weightsOf(c.Priority), Apps: appsOf(c), Mail: notice.Rules{On: c.Notify.Mail.Host != "", Domains: c.Notify.Mail.Domains},
+		Hooks: notice.HookRules{Hosts: c.Notify.Webhook.Hosts, Plain: len(c.Notify.Webhook.Networks) > 0},
 	}}
 	for _, t := range c.Workspaces() {
 		cmd.Site.Templates = append(cmd.Site.Templates, t.Name)

@@ -22,7 +22,7 @@ var pure = append([]string{
 // missing, is on purpose: no clock, no randomness, no files, no network, no
 // database, no log, and nothing that runs beside.
 var pureImports = []string{
-	"cmp", "errors", "fmt", "iter", "maps", "math", "math/big", "math/bits", "net/netip", "path", "reflect", "regexp", "slices", "sort",
+	"cmp", "errors", "fmt", "iter", "maps", "math", "math/big", "math/bits", "net/netip", "net/url", "path", "reflect", "regexp", "slices", "sort",
 	"strconv", "strings", "time", "unicode", "unicode/utf8",
 	"crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json",
 }

@@ -138,6 +138,10 @@ var layers = []layer{
 		why: "it hands over what it is given, and knows neither what it says nor to whom it matters",
 	},
 	{
+		name: "webhook", packages: []string{"internal/webhook"},
+		why: "it posts what it is given, and knows neither what it says nor to whom it matters",
+	},
+	{
 		name: "sshkey", packages: []string{"internal/sshkey"},
 		why: "it reads what strangers send and knows nothing else",
 	},
@@ -262,11 +266,13 @@ var homes = []home{
 	{"golang.org/x/text/width", []string{"internal/cli"}, "only the client lays out columns"},
 	{"golang.org/x/sync/singleflight", []string{"internal/people"}, "one question to a directory server at a time"},
 	{"golang.org/x/sync/semaphore", []string{"internal/engine/cri"}, "steps of an attempt are changed beside each other, the attempt alone"},
-	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri"}, "several containers are stopped at a time"},
+	{"golang.org/x/sync/errgroup", []string{"internal/engine/cri", "internal/loop/notify"}, "several containers are stopped, and several webhooks posted to, at a time"},
 	{"golang.org/x/sys/unix", []string{
 		"internal/app/...", "internal/engine/cri/...", "internal/engine/keep", "internal/engine/kube/files", "internal/engine/room", "internal/httpapi", "internal/quota", "internal/setup", "internal/store", "internal/upstream", "cmd/croft-init", "test/...",
 	}, "the packages that touch the machine: peer credentials, mounts, locks, kernel features"},
 	{"github.com/emersion/", []string{"test/mailbox"}, "only tests have a mail server"},
+	{"github.com/standard-webhooks/", []string{"internal/webhook"}, "only it signs what is posted"},
+	{"code.dny.dev/ssrf", []string{"internal/webhook"}, "only it goes where users say"},
 	{"github.com/wneessen/go-mail", []string{"internal/mail"}, "only it speaks SMTP"},
 	{"github.com/chromedp/", []string{"test/browser"}, "only tests drive a browser"},
 	{"github.com/google/go-cmp/", []string{"internal/engine/conformance"}, "it compares in tests"},

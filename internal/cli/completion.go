@@ -156,6 +156,16 @@ func (a *app) sshKeyNames(*cobra.Command, []string, string) ([]cobra.Completion,
 	}, func(x v1.SSHKey) string { return clean(x.Fingerprint) })
 }
 
+func (a *app) hookNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[v1.Webhook, error] {
+		me, err := c.Me(ctx)
+		if err != nil {
+			return func(yield func(v1.Webhook, error) bool) { yield(v1.Webhook{}, err) }
+		}
+		return c.Webhooks(ctx, me.User)
+	}, func(x v1.Webhook) string { return clean(x.Name) })
+}
+
 // modelNames completes the accelerator models that there are.
 func (a *app) modelNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return complete(a, func(ctx context.Context, c *v1.Client) iter.Seq2[string, error] {

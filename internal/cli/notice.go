@@ -12,10 +12,10 @@ import (
 )
 
 func (a *app) noticeCmd() *cobra.Command {
-	return group("notice", "What you are told by mail", `  croft notice address ada@example.org
+	return group("notice", "What you are told by mail, or webhook", `  croft notice address ada@example.org
   croft notice set fail,stop
   croft notice ls`,
-		a.noticeShowCmd(), a.noticeAddressCmd(), a.noticeSetCmd(), a.noticeLsCmd(), a.noticeTestCmd())
+		a.noticeShowCmd(), a.noticeAddressCmd(), a.noticeSetCmd(), a.noticeLsCmd(), a.noticeTestCmd(), a.hookCmd())
 }
 
 func (a *app) writeContact(w io.Writer, c *v1.Contact) {
@@ -132,7 +132,7 @@ func (a *app) noticeLsCmd() *cobra.Command {
 		Use:   "ls",
 		Short: "List what you were told, and whether it was delivered",
 		Long: `List what you were told in the last 30 days, the newest first, and whether a mail server
-has taken it. What isn't taken is tried again for days, and then given up.`,
+or your webhook has taken it. What isn't taken is tried again for days, and then given up.`,
 		Example: `  croft notice ls
   croft notice ls -u '*' --state waiting,given_up`,
 		Args: needArgs(0, 0, ""),
@@ -150,13 +150,13 @@ has taken it. What isn't taken is tried again for days, and then given up.`,
 					break
 				}
 			}
-			t := newTable("AT", "USER", "STATE", ">TRIES", "~SUBJECT", "~NOTE")
+			t := newTable("AT", "USER", "BY", "STATE", ">TRIES", "~SUBJECT", "~NOTE")
 			for _, n := range list {
 				note := n.Message
 				if n.State == "waiting" && n.Tries > 0 && n.Next != nil {
 					note = strings.TrimPrefix(note+", again at "+a.clock(*n.Next), ", ")
 				}
-				t.row(a.clock(n.At), n.User, n.State, strconv.FormatInt(n.Tries, 10), n.Subject, note)
+				t.row(a.clock(n.At), n.User, cmp.Or(n.Webhook, "mail"), n.State, strconv.FormatInt(n.Tries, 10), n.Subject, note)
 			}
 			return printList(a, list, "no notices", t)
 		},
@@ -175,7 +175,7 @@ has taken it. What isn't taken is tried again for days, and then given up.`,
 func (a *app) noticeTestCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",
-		Short:   "Have a mail sent to you, to see whether it arrives",
+		Short:   "Have yourself told something, to see whether it arrives",
 		Example: "  croft notice test",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -187,7 +187,14 @@ func (a *app) noticeTestCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.done("a mail goes to %s: croft notice ls says whether it was delivered", got.Address)
+			return a.done("%s: croft notice ls says whether it was delivered", testGoes(got))
 		},
 	}
+}
+
+func testGoes(c *v1.Contact) string {
+	if c.Address == "" || !c.On {
+		return "something is posted to your webhooks"
+	}
+	return "a mail goes to " + clean(c.Address) + ", and the like to your webhooks, if you have any"
 }

@@ -347,6 +347,21 @@ var may = map[string]struct {
 		func(*sim) world.Command { return command.ContactPut{User: "ada", Address: text("ada@example.org")} },
 		[]string{"ada", "root", "system"}, codes.NotFound, nil,
 	},
+	"webhook.set": {
+		func(s *sim) world.Command {
+			s.hooking("bot.example.org")
+			return command.HookPut{User: "ada", Name: "bot", Create: true, URL: text("https://bot.example.org/x"), Sealed: "sealed"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"webhook.remove": {
+		func(s *sim) world.Command {
+			s.hooked("ada", notice.Hook{Name: "bot"})
+			return command.HookRemove{User: "ada", Name: "bot"}
+		},
+		[]string{"ada", "root", "system"}, codes.NotFound, nil,
+	},
+	"webhook.off": server(command.HookOff{Name: "bot"}),
 	"notice.test": {
 		func(s *sim) world.Command {
 			s.mailing()

@@ -76,6 +76,7 @@ func (NoticeTest) Decide(w *world.World, at world.Context) (world.Outcome, error
 		return world.Outcome{}, fault.New(codes.Denied, "only a user is told things")
 	}
 	switch {
+	case w.Site.Hooks.On() && len(w.Notices.HooksOf(user)) > 0:
 	case !w.Site.Mail.On:
 		return world.Outcome{}, fault.New(codes.Conflict, "this site sends no mail: its administrator sets notify.mail.host")
 	case w.Notices.Of(user).Address == "":

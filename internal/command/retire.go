@@ -9,6 +9,7 @@ import (
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/ledger"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/share"
 	"croft.dev/croft/internal/tenancy"
@@ -91,6 +92,9 @@ func (c UserRetire) Decide(w *world.World, at world.Context) (world.Outcome, err
 	}
 	for _, cred := range w.Tenancy.CredentialsOf(user.ID) {
 		changes = append(changes, tenancy.CredentialSet{Row: tenancy.Credential{User: user.ID, Registry: cred.Registry, Changed: at.Now}})
+	}
+	for _, hook := range w.Notices.HooksOf(user.ID) {
+		changes = append(changes, notice.HookSet{Row: notice.Hook{User: user.ID, Name: hook.Name, Changed: at.Now}})
 	}
 	for _, key := range w.Tenancy.SSHKeysOf(user.ID) {
 		key.Blob = ""

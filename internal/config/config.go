@@ -497,7 +497,7 @@ func Default() Config {
 		MaxGrace:   10 * minute,
 		Idle:       []IdlePolicy{defaultIdle()},
 		Money:      Money{RollingWindow: hour},
-		Notify:     Notify{Keep: 5 * day, Mail: Mail{Port: 587, TLS: MailStartTLS, Hourly: 100}},
+		Notify:     Notify{Keep: 5 * day, Mail: Mail{Port: 587, TLS: MailStartTLS, Hourly: 100}, Webhook: Webhook{Hourly: 1000}},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

@@ -57,6 +57,23 @@ func fixed(path string, body any) func(*harness, int) (string, any) {
 }
 
 // ofJob is a path with a new job of ada's in it.
+func ofHook(what string, body any) func(*harness, int) (string, any) {
+	return func(h *harness, _ int) (string, any) {
+		unhook(h)
+		to := "https://bot.example.org/x"
+		h.as("ada", command.HookPut{User: "ada", Name: "w", Create: true, URL: &to, Sealed: "sealed"})
+		return "/v1/users/ada/webhooks/w" + what, body
+	}
+}
+
+// unhook takes ada's hooks away.
+func unhook(h *harness) {
+	ada, _ := h.seq.World().Tenancy.User("ada")
+	for _, hook := range h.seq.World().Notices.HooksOf(ada.ID) {
+		h.as("ada", command.HookRemove{User: "ada", Name: hook.Name})
+	}
+}
+
 func ofJob(format string, body any, prepare ...func(h *harness, job string)) func(*harness, int) (string, any) {
 	return func(h *harness, _ int) (string, any) {
 		job := h.submit("ada")
@@ -216,6 +233,15 @@ func attempts() map[string]attempt {
 		"setContact":  {fixed("/v1/users/ada/contact", v1.ContactPatch{Address: new("ada@example.org")}), []string{"ada", "root"}},
 		"listNotices": {fixed("/v1/notices?user=ada", nil), []string{"ada", "otto", "olga", "root"}},
 		"testNotice":  {fixed("/v1/notices/test", nil), all}, // refused only because the site sends no mail
+
+		"listWebhooks": {fixed("/v1/users/ada/webhooks", nil), []string{"ada", "root"}},
+		"makeWebhook": {func(h *harness, _ int) (string, any) {
+			unhook(h)
+			return "/v1/users/ada/webhooks", v1.NewWebhook{Name: "w", URL: "https://bot.example.org/x"}
+		}, []string{"ada", "root"}},
+		"setWebhook":    {ofHook("", v1.WebhookPatch{On: new(false)}), []string{"ada", "root"}},
+		"renewWebhook":  {ofHook("/secret", nil), []string{"ada", "root"}},
+		"removeWebhook": {ofHook("", nil), []string{"ada", "root"}},
 
 		"listVolumes": {fixed("/v1/users/ada/volumes", nil), []string{"ada", "root"}},
 		"removeVolume": {func(h *harness, _ int) (string, any) {

@@ -21,6 +21,7 @@ import (
 	"croft.dev/croft/internal/engine"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/password"
 	"croft.dev/croft/internal/placement"
 	"croft.dev/croft/internal/presence"
@@ -139,7 +140,7 @@ func newHarness(t testing.TB) *harness {
 	h.server, err = New(Deps{
 		Sequencer: h.seq, Reader: h.reader, Engine: h.engine, People: h.people, Now: h.now.Load,
 		Login:      Login{Hasher: hasher, Session: 7 * 24 * time.Hour, Idle: 24 * time.Hour, Forwarded: true},
-		Registries: fakeRegistries{}, Storage: h.storage, Presence: presence.New(h.now.Load), SSH: fakeSSH{h},
+		Registries: fakeRegistries{}, Hooks: fakeHooks{}, Storage: h.storage, Presence: presence.New(h.now.Load), SSH: fakeSSH{h},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func newHarness(t testing.TB) *harness {
 
 func (h *harness) furnish() {
 	h.site(func(s *world.Site) {
-		*s = world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 1 << 30, Apps: world.Apps{Shared: true, Pages: true}}
+		*s = world.Site{Instance: "0a1b2c3d-test", PlanDepth: 50, MountRoots: []string{"~"}, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, UserImages: 1 << 30, Apps: world.Apps{Shared: true, Pages: true}, Hooks: notice.HookRules{Hosts: []string{"bot.example.org"}}}
 	})
 	inv := command.InventoryObserved{Nodes: []placement.Node{{Name: "gpu1", CPU: 64000, Memory: 512 << 30, Ready: true}}}
 	for i := range 4 {

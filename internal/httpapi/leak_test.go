@@ -217,6 +217,11 @@ func probes() map[string]probe {
 		"SSH keys of U": {"GET", "/v1/users/NAME/ssh-keys", nil}, "SSH key of U": {"DELETE", "/v1/users/NAME/ssh-keys/SHA256:x", nil},
 		"SSH key for U": {"POST", "/v1/users/NAME/ssh-keys", fixedBody(v1.SSHKeyRequest{Key: publicKey(7)})},
 		"contact of U":  {"GET", "/v1/users/NAME/contact", nil}, "address of U": {"PATCH", "/v1/users/NAME/contact", fixedBody(v1.ContactPatch{Address: new("x@example.org")})},
+		"webhooks of U": {"GET", "/v1/users/NAME/webhooks", nil}, "webhook for U": {"POST", "/v1/users/NAME/webhooks", fixedBody(v1.NewWebhook{Name: "x", URL: "https://bot.example.org/x"})},
+		"webhook of U": {"PATCH", "/v1/users/NAME/webhooks/x", fixedBody(v1.WebhookPatch{})}, "no webhook of U": {"DELETE", "/v1/users/NAME/webhooks/x", nil}, "secret of U": {"POST", "/v1/users/NAME/webhooks/x/secret", nil},
+		"webhook of A": {"POST", "/v1/users/zoe/webhooks", func(name string) any {
+			return v1.NewWebhook{Name: "x", URL: "https://bot.example.org/x", Account: name}
+		}},
 		"notices of U": {"GET", "/v1/notices?user=NAME", nil}, "notices of J": {"GET", "/v1/notices?job=NAME", nil},
 		"volumes of U": {"GET", "/v1/users/NAME/volumes", nil}, "volume of U": {"DELETE", "/v1/users/NAME/volumes/cache", nil},
 		"folder of A":    {"POST", "/v1/folders", func(name string) any { return v1.Folder{Account: name, Name: "x", Path: "/srv/x"} }},

@@ -21,7 +21,7 @@ func scopes() map[string][]string {
 		"any": {
 			"me", "status", "listFolders", "listNodes", "listMaintenance", "listReservations", "listPartitions", "getPartition", "listQoS", "getQoS", "listPrices", "listTemplates", "login", "logout", "sshGate",
 		},
-		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "getContact", "setContact", "testNotice", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
+		"": {"setPassword", "listSessions", "revokeSession", "revokeSessions", "listRegistries", "loginRegistry", "logoutRegistry", "listSSHKeys", "addSSHKey", "removeSSHKey", "getContact", "setContact", "testNotice", "listWebhooks", "makeWebhook", "setWebhook", "renewWebhook", "removeWebhook", "listVolumes", "removeVolume", "shareImage", "removeImage", "setTemplate", "removeTemplate", "listTokens", "createToken", "revokeToken"},
 		"read": {
 			"listJobs", "getJob", "quoteAccuracy", "listApps", "whyJob", "jobDecisions", "jobUsage", "jobLogs", "listSteps", "getStep", "listImages", "getImage", "listEvents", "streamEvents", "listAccounts", "getAccount", "statement", "listUsers", "getUser", "listStorage", "listNotices",
 			"listGrants", "listAllowances", "listRequests", "getRequest", "listLimits", "listShares", "verifyLedger", "listAudit", "listPeriods", "getPeriod", "machineStatement", "listTransfers", "fairShare", "getReservation",

@@ -104,6 +104,8 @@ type Deps struct {
 	Templates []v1.Template
 	// Registries checks and seals logins to registries of images; nil: there are none.
 	Registries Registries
+	// Hooks makes secrets of webhooks; nil: the site has none.
+	Hooks Hooks
 	// SSH lets people into jobs by SSH; nil: nobody.
 	SSH SSH
 }

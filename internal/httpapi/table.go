@@ -16,7 +16,7 @@ const (
 // at all; whether it allows it on the thing in question is decided where that is
 // found: in a command or in query.
 func operations() []operation {
-	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), noticeOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), queueOperations(), peopleOperations(), moneyOperations(), allowanceOperations(), requestOperations(), machineOperations(), reservationOperations(), catalogOperations())
+	return slices.Concat(jobOperations(), appOperations(), stepOperations(), terminalOperations(), loginOperations(), registryOperations(), sshKeyOperations(), noticeOperations(), webhookOperations(), sshOperations(), volumeOperations(), imageOperations(), templateOperations(), folderOperations(), storageOperations(), queueOperations(), peopleOperations(), moneyOperations(), allowanceOperations(), requestOperations(), machineOperations(), reservationOperations(), catalogOperations())
 }
 
 func jobOperations() []operation {

@@ -146,8 +146,9 @@ type Notice struct {
 	Account id.Account
 	Job     id.Job
 	Address string // of mail, where it isn't the user's own
+	Hook    string // name of the user's hook that it is posted to; "": it is mailed
 	Subject string
-	Body    string // "" once it is through
+	Body    string // text, or the JSON that is posted; "" once it is through
 
 	State State
 	Tries int64

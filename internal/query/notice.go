@@ -23,6 +23,35 @@ func (r *Reader) Contact(p access.Principal, name string) (v1.Contact, error) {
 	return v1.Contact{Address: c.Address, Mail: string(c.Told()), On: v.w.Site.Mail.On}, nil
 }
 
+// Webhooks lists a user's, without their secrets.
+func (r *Reader) Webhooks(p access.Principal, name string) ([]v1.Webhook, error) {
+	v := r.view(p)
+	u, ok := v.w.Tenancy.User(name)
+	if !ok || !v.may(access.TokenRun, u.ID, 0) {
+		return nil, fault.NotFound("user", clip(name))
+	}
+	out := []v1.Webhook{}
+	for _, h := range v.w.Notices.HooksOf(u.ID) {
+		out = append(out, v.webhookWire(h))
+	}
+	return out, nil
+}
+
+// Webhook is one as the API shows it to its user.
+func (r *Reader) Webhook(p access.Principal, h notice.Hook) v1.Webhook {
+	return r.view(p).webhookWire(h)
+}
+
+func (v view) webhookWire(h notice.Hook) v1.Webhook {
+	out := v1.Webhook{
+		Name: h.Name, User: v.user(h.User), URL: h.URL, Words: string(h.Told()), Account: v.account(h.Account), On: h.Off == "", Off: h.Off, Changed: at(h.Changed),
+	}
+	if h.FormerAt(v.w.Now) != "" {
+		out.FormerUntil = moment(h.Until)
+	}
+	return out
+}
+
 // NoticeQuery selects notices.
 type NoticeQuery struct {
 	User   string // a name, or * for everybody; "": the caller's
@@ -103,7 +132,7 @@ func noticeStates(in string) ([]notice.State, error) {
 
 func (v view) noticeWire(n notice.Notice) v1.Notice {
 	out := v1.Notice{
-		ID: n.Name, At: at(n.At), Kind: n.Kind, User: v.user(n.User), Account: v.account(n.Account), Address: n.Address, Subject: n.Subject,
+		ID: n.Name, At: at(n.At), Kind: n.Kind, User: v.user(n.User), Account: v.account(n.Account), Address: n.Address, Webhook: n.Hook, Subject: n.Subject,
 		State: string(n.State), Tries: n.Tries, Done: moment(n.Done), Message: n.Why,
 	}
 	if n.Job != 0 {

@@ -65,6 +65,9 @@ func changed(w *world.World, c world.Change, person bool) ([]audit.FieldChange, 
 		return differ(sshKeys(), &w.Tenancy.SSHKeys, c.Row.Fingerprint, c.Row)
 	case notice.ContactSet:
 		return differ(contacts(), &w.Notices.Contacts, c.Row.User, c.Row)
+	case notice.HookSet:
+		was, _ := w.Notices.Hook(c.Row.User, c.Row.Name)
+		return fields(hooks(), &was, &c.Row)
 	case asset.ImageSet:
 		return differ(savedImages(), &w.Assets.Images, c.Row.Ref, c.Row)
 	case asset.FolderSet:

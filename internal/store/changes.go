@@ -44,6 +44,8 @@ func (b *batchRows) add(c world.Change) error {
 		return b.contacts.put(&c.Row)
 	case notice.LevelSet:
 		return b.levels.put(&c.Row)
+	case notice.HookSet:
+		return b.hooks.put(&c.Row)
 	case catalog.RepositorySet:
 		return b.repositories.put(&c.Row)
 	case asset.ImageSet:
@@ -152,6 +154,8 @@ func nameOf(c world.Change) string {
 		return numbered("contact", c.Row.User)
 	case notice.LevelSet:
 		return numbered("credit_level", c.Row.Account)
+	case notice.HookSet:
+		return numbered("webhook", c.Row.User) + ":" + c.Row.Name
 	case catalog.RepositorySet:
 		return "repository:" + c.Row.Name
 	case asset.ImageSet:

@@ -82,10 +82,12 @@ func (s *Store) SettleNotices(ctx context.Context, rows []notice.Notice) error {
 }
 
 // GiveUpNotices gives up the notices made before a time that are still waiting at time now,
-// both in ns, and returns how many.
+// both in ns, and returns how many. Why is of those that are mailed, and of those whose hook
+// hasn't said anything else.
 func (s *Store) GiveUpNotices(ctx context.Context, made, now int64, why string) (n int64, err error) {
 	err = s.leading(ctx, "giving notices up", func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, "UPDATE notice SET state = 'given up', done = $1, why = $2, body = '' WHERE state = 'waiting' AND at < $3", now, why, made)
+		res, err := tx.ExecContext(ctx, `UPDATE notice SET state = 'given up', done = $1, body = '', why = CASE WHEN hook = '' OR why = '' THEN $2 ELSE why END
+			WHERE state = 'waiting' AND at < $3`, now, why, made)
 		if err == nil {
 			n, err = res.RowsAffected()
 		}
@@ -139,13 +141,31 @@ func (s *Store) leading(ctx context.Context, what string, do func(context.Contex
 	return wrap(what, tx.Commit())
 }
 
-// DueNotices lists the notices that are to be tried at time now, in ns, the longest due
+// DueNotices lists the notices that are to be mailed at time now, in ns, the longest due
 // first, at most limit.
 func (s *Store) DueNotices(ctx context.Context, now int64, limit int) ([]notice.Notice, error) {
 	var w where
-	w.text = append(w.text, "state = 'waiting'") // as the index has it
+	w.text = append(w.text, "state = 'waiting' AND hook = ''") // as the index has it
 	w.add("due <= ?", now)
 	return notices().all(ctx, s.read, w.page("due, seq, name", limit), w.args...)
+}
+
+// DuePosts lists the notices that are to be posted at time now, in ns: hook by hook, in the
+// order of what they are about, of each at most so many, and at most limit in all.
+func (s *Store) DuePosts(ctx context.Context, now int64, each, limit int) ([]notice.Notice, error) {
+	var w where
+	w.add(`name IN (SELECT name FROM (
+		SELECT name, ROW_NUMBER() OVER (PARTITION BY person, hook ORDER BY seq, name`+s.dialect.collate+`) AS nth
+		FROM notice WHERE state = 'waiting' AND hook <> '' AND due <= ?) AS ranked WHERE nth <= ?)`, now, each)
+	return notices().all(ctx, s.read, w.page("person, hook, seq, name"+s.dialect.collate, limit), w.args...)
+}
+
+// PostponePosts has nothing posted to a user's hook before a time in ns.
+func (s *Store) PostponePosts(ctx context.Context, u id.User, hook string, until int64) error {
+	return s.leading(ctx, "postponing notices", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE notice SET due = $1 WHERE state = 'waiting' AND hook <> '' AND person = $2 AND hook = $3 AND due < $1", until, int64(u), hook)
+		return err
+	})
 }
 
 // NoticeFilter narrows a list of notices; what is zero doesn't.

@@ -30,6 +30,7 @@ type batchRows struct {
 	sshKeys      *pending[tenancy.SSHKey]
 	contacts     *pending[notice.Contact]
 	levels       *pending[notice.Level]
+	hooks        *pending[notice.Hook]
 	partitions   *pending[catalog.Partition]
 	repositories *pending[catalog.Repository]
 	images       *pending[asset.Image]
@@ -75,6 +76,7 @@ func newBatchRows() *batchRows {
 	b.sshKeys = gather(b, sshKeys())
 	b.contacts = gather(b, contacts())
 	b.levels = gather(b, creditLevels())
+	b.hooks = gather(b, hooks())
 	b.partitions = gather(b, partitions())
 	b.repositories = gather(b, repositories())
 	b.images = gather(b, savedImages())

@@ -97,9 +97,10 @@ type Site struct {
 
 	Templates []string `json:",omitempty"` // names of the site's own, which no user's may have
 
-	Idle []idle.Policy `json:",omitempty"` // the first that is for a job counts
-	Mail notice.Rules  `json:",omitzero"`
-	Apps Apps          `json:",omitzero"`
+	Idle  []idle.Policy    `json:",omitempty"` // the first that is for a job counts
+	Mail  notice.Rules     `json:",omitzero"`
+	Apps  Apps             `json:",omitzero"`
+	Hooks notice.HookRules `json:",omitzero"`
 }
 
 // Change is a row put by a decision: a Change of one of the domain packages, or

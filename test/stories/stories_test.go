@@ -135,7 +135,7 @@ func params(s *site.Site, hub string, post office, dir string) testscript.Params
 				"HOME=/root", "CROFT_SOCKET="+s.Socket(), "HTTP="+s.HTTP(), "DATA="+s.Data, "CONFIG="+s.Config(),
 				"ADA="+s.User("ada"), "BEN="+s.User("ben"), "CYN="+s.User("cyn"), "EVE="+s.User("eve"),
 				"ADA_HOME="+s.Home("ada"), "BEN_HOME="+s.Home("ben"), "TZ=UTC",
-				"MAILS="+post.dir, "HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
+				"MAILS="+post.dir, "HOOKS="+post.hook, "HUB="+hub, "HUB_USER="+hubUser, "HUB_PASSWORD="+hubPassword,
 			)
 			e.Values[browsersKey{}] = browsers{}
 			return nil

@@ -59,6 +59,8 @@ type site struct {
 
 	loop   *notify.Loop
 	outbox notify.Outbox
+	poster *notify.Poster
+	hosts  []string // that hooks may be on
 
 	mu    sync.Mutex
 	down  bool               // the mail server isn't there
@@ -110,7 +112,7 @@ func (s *site) settle(policy idle.Policy) {
 		Site: world.Site{
 			Idle:     []idle.Policy{policy},
 			Instance: "0a1b2c3d-test", PlanDepth: 50, MaxGrace: hour, DefCPU: 1000, DefMem: 1 << 30, DefWall: hour, HostPrograms: true,
-			Mail: notice.Rules{On: true, Domains: []string{"example.org"}},
+			Mail: notice.Rules{On: true, Domains: []string{"example.org"}}, Hooks: notice.HookRules{Hosts: s.hosts},
 		},
 		Partitions: []catalog.Partition{{Name: "main", Default: true, DefWall: hour}},
 		QoS:        []catalog.QoS{{Name: "normal", Default: true, Factor: 1000}},

@@ -88,23 +88,63 @@ func jobsOf(touched string) []id.Job {
 	return out
 }
 
-// job makes what is to be told of a job to its user, or to whom he has named.
+// listener is one that is told of a job: by mail, or by a hook.
+type listener struct {
+	wants notice.Wants
+	to    notice.Notice // its User, Address and Hook
+}
+
+// job makes what is to be told of a job to its user, or to whom he has named, and to hooks.
 func (m *maker) job(j *workload.Job, e world.Entry) {
+	for _, l := range m.listeners(j, e.At) {
+		if element := j.Of != 0; element == l.wants.Has(notice.ArrayTasks) || !element && j.Array == nil {
+			m.jobTo(l, j, e)
+		}
+	}
+}
+
+// listeners are those who want to know anything of a job.
+func (m *maker) listeners(j *workload.Job, now int64) []listener {
+	var out []listener
 	wants := j.Spec.Mail
 	if wants == "" {
 		wants = m.w.Notices.Of(j.User).Told()
 	}
-	if wants == notice.None || wants == notice.Usually {
-		return
+	if m.Open != nil && wants != notice.None && wants != notice.Usually {
+		out = append(out, listener{wants, notice.Notice{User: j.User, Address: j.Spec.MailTo}})
 	}
-	if element := j.Of != 0; element != wants.Has(notice.ArrayTasks) && (element || j.Array != nil) {
-		return
+	for _, h := range m.hooks(j.User, j.Account, now) {
+		out = append(out, listener{h.Told(), notice.Notice{User: h.User, Hook: h.Name}})
 	}
+	return out
+}
+
+// hooks are a user's own, and those that are told of an account.
+func (m *maker) hooks(u id.User, a id.Account, now int64) []notice.Hook {
+	if !m.Hooks {
+		return nil
+	}
+	var out []notice.Hook
+	for _, h := range m.w.Notices.HooksOf(u) {
+		if h.Account == 0 && h.Off == "" {
+			out = append(out, h)
+		}
+	}
+	for _, h := range m.w.Notices.HooksOfAccounts() {
+		if h.Off == "" && command.HookHears(m.w, h, a, now) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// jobTo makes what is to be told of a job to one listener.
+func (m *maker) jobTo(l listener, j *workload.Job, e world.Entry) {
 	tell := func(word, what string, t text) {
-		if wants.Has(word) {
-			m.add(e, notice.Notice{
-				Name: "job." + strconv.FormatInt(int64(j.ID), 10) + "." + what, Kind: word, User: j.User, Account: j.Account, Job: j.ID, Address: j.Spec.MailTo,
-			}, t)
+		if l.wants.Has(word) {
+			n := l.to
+			n.Name, n.Kind, n.Account, n.Job = "job."+strconv.FormatInt(int64(j.ID), 10)+"."+what, word, j.Account, j.ID
+			m.add(e, n, t)
 		}
 	}
 	for _, a := range append(j.Past[:len(j.Past):len(j.Past)], j.Attempt) {
@@ -125,9 +165,9 @@ func (m *maker) job(j *workload.Job, e world.Entry) {
 	}
 	switch {
 	case j.State == workload.Ended:
-		tell(m.endWord(j, wants), "end", m.ended(j))
+		tell(m.endWord(j, l.wants), "end", m.ended(j))
 	case j.State == workload.Stopped && j.Attempt.N != 0:
-		tell(m.endWord(j, wants), strconv.Itoa(int(j.Attempt.N))+".end", m.ended(j))
+		tell(m.endWord(j, l.wants), strconv.Itoa(int(j.Attempt.N))+".end", m.ended(j))
 	}
 }
 
@@ -171,6 +211,10 @@ func (m *maker) budget(e world.Entry) {
 	if e.Event.State == "0" {
 		return // there are credits again
 	}
+	about := notice.Notice{Name: fmt.Sprintf("credit.%d", e.Seq), Kind: notice.Budget, Account: e.Event.Account}
+	for _, h := range m.hooks(0, e.Event.Account, e.At) {
+		m.post(e, about, h, m.low(e))
+	}
 	for _, a := range m.w.Tenancy.Path(e.Event.Account) {
 		told := false
 		for _, who := range m.w.Tenancy.Members(a) {
@@ -178,9 +222,7 @@ func (m *maker) budget(e world.Entry) {
 				continue
 			}
 			told = true
-			if m.w.Notices.Of(who.User).Told().Has(notice.Budget) {
-				m.add(e, notice.Notice{Name: fmt.Sprintf("credit.%d", e.Seq), Kind: notice.Budget, User: who.User, Account: e.Event.Account}, m.low(e))
-			}
+			m.tell(e, about, who.User, m.low(e))
 		}
 		if told {
 			return
@@ -190,16 +232,46 @@ func (m *maker) budget(e world.Entry) {
 
 // test tells whoever asked to be told something.
 func (m *maker) test(e world.Entry) {
-	m.add(e, notice.Notice{Name: fmt.Sprintf("test.%d", e.Seq), Kind: notice.Test, User: e.User}, m.tested())
+	about := notice.Notice{Name: fmt.Sprintf("test.%d", e.Seq), Kind: notice.Test, User: e.User}
+	m.add(e, about, m.tested())
+	for _, h := range m.w.Notices.HooksOf(e.User) {
+		about.Hook = h.Name
+		m.add(e, about, m.tested())
+	}
 }
 
-// add adds a notice to a user, if he can be told anything.
+// tell tells a user something, in each of the ways in which he wants to know of it.
+func (m *maker) tell(e world.Entry, about notice.Notice, who id.User, t text) {
+	about.User = who
+	if m.w.Notices.Of(who).Told().Has(about.Kind) {
+		m.add(e, about, t)
+	}
+	for _, h := range m.hooks(who, 0, e.At) {
+		m.post(e, about, h, t)
+	}
+}
+
+// post tells a hook something, if it wants to know of it.
+func (m *maker) post(e world.Entry, about notice.Notice, h notice.Hook, t text) {
+	if h.Told().Has(about.Kind) {
+		about.User, about.Hook = h.User, h.Name
+		m.add(e, about, t)
+	}
+}
+
+// add adds a notice to a user, if he can be told anything that way.
 func (m *maker) add(e world.Entry, n notice.Notice, t text) {
 	n.Name += ".u" + strconv.FormatInt(int64(n.User), 10)
-	if _, why := recipient(m.w, n, e.At); why != "" {
-		return
-	}
 	n.Seq, n.At, n.State, n.Due = e.Seq, e.At, notice.Waiting, e.At
 	n.Subject, n.Body = t.subject, t.body
+	if n.Hook != "" {
+		n.Name += "." + n.Hook
+		n.Body = m.event(n, t)
+		if _, why := hookOf(m.w, n, e.At); why != "" || !m.Hooks {
+			return
+		}
+	} else if _, why := recipient(m.w, n, e.At); why != "" || m.Open == nil {
+		return
+	}
 	m.out = append(m.out, n)
 }

@@ -58,8 +58,9 @@ func (r *Refusal) Error() string { return r.Err.Error() }
 type Config struct {
 	Port   loop.Port
 	Outbox Outbox
-	// Open connects to the mail server; nil: there is none, and notices aren't made.
+	// Open connects to the mail server; nil: there is none, and nothing is mailed.
 	Open     func(ctx context.Context) (Session, error)
+	Hooks    bool           // the site has hooks; there is a Poster for them
 	Instance string         // in every ID
 	Server   string         // its public URL, for links; "": none
 	Zone     *time.Location // of times in texts
@@ -185,7 +186,7 @@ func (l *Loop) collect(ctx context.Context, now int64) error {
 			return err
 		}
 		var found []notice.Notice
-		if l.Open != nil {
+		if l.Open != nil || l.Hooks {
 			if found, err = l.notices(ctx, w, entries); err != nil {
 				return err
 			}

@@ -31,9 +31,9 @@ func (m *maker) answered(e world.Entry) {
 }
 
 func (m *maker) ofRequest(e world.Entry, r approval.Request, who id.User, t text) {
-	if m.w.Notices.Of(who).Told().Has(notice.Request) {
-		m.add(e, notice.Notice{Name: fmt.Sprintf("request.%d.%d", r.ID, e.Seq), Kind: notice.Request, User: who, Account: r.Account}, t)
-	}
+	t.event = "request." + string(r.State)
+	t.request = &eventRequest{ID: strconv.FormatInt(int64(r.ID), 10), Asks: m.w.Asks(r), Said: r.Said, Expires: rfc(r.Expires)}
+	m.tell(e, notice.Notice{Name: fmt.Sprintf("request.%d.%d", r.ID, e.Seq), Kind: notice.Request, Account: r.Account}, who, t)
 }
 
 // request is the request that a row of the log is about.
@@ -53,7 +53,7 @@ func (m *maker) request(e world.Entry) (approval.Request, bool) {
 func (m *maker) toDecide(r approval.Request) text {
 	asks := line(m.w.Asks(r))
 	return text{
-		subject: fmt.Sprintf("[croft] request %d: %s", r.ID, asks),
+		subject: fmt.Sprintf("[croft] request %d: %s", r.ID, asks), head: asks, why: r.Message,
 		body: m.page(asks+".", r.Message, [][2]string{{"request", strconv.FormatInt(int64(r.ID), 10)}, {"asked", m.clock(r.Created)}, {"until", m.clock(r.Expires)}},
 			fmt.Sprintf("croft request show %d; then croft request approve %d, or reject", r.ID, r.ID)),
 	}
@@ -62,7 +62,7 @@ func (m *maker) toDecide(r approval.Request) text {
 func (m *maker) answer(r approval.Request) text {
 	head := fmt.Sprintf("request %d %s: it was %s", r.ID, answers()[r.State], line(r.Words()))
 	return text{
-		subject: "[croft] " + head,
+		subject: "[croft] " + head, head: "Your " + head, why: r.Said,
 		body: m.page("Your "+head+".", r.Said, [][2]string{{"request", strconv.FormatInt(int64(r.ID), 10)}, {"asked", m.clock(r.Created)}},
 			fmt.Sprintf("croft request show %d", r.ID)),
 	}

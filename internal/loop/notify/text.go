@@ -16,7 +16,16 @@ import (
 
 // text is what a notice says. It has what its recipient may see, in the words of croft show:
 // never a command, its arguments, its environment or what it wrote.
-type text struct{ subject, body string }
+type text struct {
+	subject, body string
+
+	event   string // type of the event that it is for hooks
+	head    string // what happened, without what it is about
+	why     string
+	job     *eventJob
+	request *eventRequest
+	credits *eventCredits
+}
 
 func (m *maker) began(j *workload.Job, a workload.Attempt) text {
 	if a.Ended != 0 { // meanwhile
@@ -105,6 +114,7 @@ func (m *maker) ofJob(j *workload.Job, a workload.Attempt, head, why, do string)
 	return text{
 		subject: "[croft] " + strings.ToLower(what) + name + " " + line(head),
 		body:    m.page(what+name+" "+line(head)+".", why, facts, do),
+		head:    what + name + " " + line(head), why: why, job: m.eventJob(j, a),
 	}
 }
 
@@ -114,11 +124,13 @@ func (m *maker) low(e world.Entry) text {
 		subject: "[croft] " + line(account.Name) + ": " + e.Event.State + " % of its credits are used up",
 		body: m.page(line(e.Event.Message)+".", "Once they are used up, its jobs don't start any more where its billing is enforced.",
 			[][2]string{{"account", account.Name}, {"at", m.clock(e.At)}}, "croft statement "+account.Name),
+		event: "account.budget", head: e.Event.Message, credits: &eventCredits{Percent: percent(e.Event.State), Account: account.Name},
 	}
 }
 
 func (m *maker) tested() text {
-	return text{subject: "[croft] notices arrive", body: m.page("This is what croft notice test has asked for.", "", nil, "croft notice show")}
+	head := "This is what croft notice test has asked for"
+	return text{subject: "[croft] notices arrive", body: m.page(head+".", "", nil, "croft notice show"), event: "test", head: head}
 }
 
 // page puts a text together: what happened, why, what about, and what to do next.
