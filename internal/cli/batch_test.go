@@ -43,6 +43,28 @@ var (
 	stepping   = map[string]any{"GET /v1/jobs": page(many), "GET /v1/jobs/118/steps": page(evaluation, board)}
 )
 
+// reported is what reports are made of: two accounts, one below the other, and jobs of
+// several sizes, one of which the caller may not look at.
+var reported = map[string]any{
+	"GET /v1/accounts": page(v1.Account{Name: "nlp"}, v1.Account{Name: "seminar", Parent: "nlp"}),
+	"GET /v1/statements/accounts/nlp": v1.Statement{
+		Account: "nlp",
+		Users: []v1.StatementUser{
+			{Account: "nlp", User: "u042", Jobs: 2, GPUHours: "74.001", Charged: "84.3734"}, {Account: "nlp", User: "u017", Jobs: 41, GPUHours: "201.0", Charged: "228.000"},
+			{Account: "seminar", User: "u042", Jobs: 1, GPUHours: "200.0", Charged: "200.000"},
+		},
+		Lines: []v1.StatementLine{
+			{Grant: "1", Account: "nlp", User: "u042", Job: "7", GPUHours: "70.0", Credits: "80.0004"}, {Grant: "2", Account: "nlp", User: "u042", Job: "7", GPUHours: "4.001", Credits: "4.373"},
+			{Account: "nlp", User: "u017", Job: "8", GPUHours: "200.0", Credits: "227.000"}, {Account: "nlp", User: "(others)", GPUHours: "1.0", Credits: "1.000"},
+			{Account: "seminar", User: "u042", Job: "9_3", GPUHours: "200.0", Credits: "200.000"},
+		},
+	},
+	"GET /v1/jobs": page(
+		v1.Job{ID: "7", Spec: v1.JobSpec{QoS: "normal", GPU: "0.5"}}, v1.Job{ID: "8", Spec: v1.JobSpec{QoS: "urgent", GPU: "4", Nodes: 4}},
+		v1.Job{ID: "9_3", Number: "12", Spec: v1.JobSpec{QoS: "normal"}},
+	),
+}
+
 // TestBatchCommands runs the commands of batch systems against canned answers, as
 // TestCommands does croft's.
 func TestBatchCommands(t *testing.T) {
@@ -178,6 +200,20 @@ func TestBatchCommands(t *testing.T) {
 		"scontrol-update":     {line: "scontrol update"},
 		"ccontrol-drain":      {line: "ccontrol update node gpu1 state=drain reason=driver"},
 		"ccontrol-dry":        {line: "ccontrol update --dry-run nodename gpu1 state drain reason driver"},
+		"creport-top":         {line: "creport user topusage -S 2026-11-01 -E 2026-12-01", with: reported},
+		"creport-top-group":   {line: "creport user topusage --group --topcount 1", with: reported},
+		"creport-by-user":     {line: "creport cluster AccountUtilizationByUser -A nlp", with: reported},
+		"creport-by-account":  {line: "creport cluster userutilizationbyaccount -u u042", with: reported},
+		"creport-json":        {line: "creport cluster userutilizationbyaccount -u u042 --json", with: reported},
+		"creport-by-qos":      {line: "creport cluster accountutilizationbyqos", with: reported},
+		"creport-one-qos":     {line: "creport cluster accountutilizationbyqos -q urgent", with: reported},
+		"creport-sizes":       {line: "creport job sizesbyaccount", with: reported},
+		"creport-counts":      {line: "creport job sizesbyaccount --print-job-count --grouping 2,16", with: reported},
+		"creport-nothing":     {line: "creport user topusage -u nobody", with: reported},
+		"creport-no-report":   {line: "creport user bottomusage"},
+		"creport-bad-times":   {line: "creport user topusage -S 2026-12-01 -E 2026-11-01"},
+		"creport-bad-groups":  {line: "creport job sizesbyaccount --grouping 4,2"},
+		"creport-denied":      {line: "creport user topusage -A vision", with: map[string]any{"GET /v1/statements/accounts/vision": &v1.Problem{Status: 404, Code: "not_found", Detail: "no such account: vision"}}},
 		"cacctmgr-show":       {line: "cacctmgr show qos"},
 		"cacctmgr-json":       {line: "cacctmgr --json show qos"},
 		"cacctmgr-add":        {line: "cacctmgr --dry-run add account nlp set Parent=faculty"},

@@ -21,7 +21,7 @@ import (
 func (a *app) links() (crane, slurm map[string]func() *cobra.Command) {
 	crane = map[string]func() *cobra.Command{
 		"cqueue": a.cqueueCmd, "cinfo": a.cinfoCmd, "ccancel": a.ccancelCmd, "cacct": a.cacctCmd, "ccontrol": a.ccontrolCmd,
-		"cacctmgr": a.cacctmgrCmd, "ccon": a.cconCmd, "cbatch": a.cbatchCmd, "crun": a.crunCmd, "calloc": a.callocCmd, "cattach": a.cattachCmd,
+		"cacctmgr": a.cacctmgrCmd, "creport": a.creportCmd, "ccon": a.cconCmd, "cbatch": a.cbatchCmd, "crun": a.crunCmd, "calloc": a.callocCmd, "cattach": a.cattachCmd,
 	}
 	slurm = map[string]func() *cobra.Command{
 		"squeue": a.squeueCmd, "sinfo": a.sinfoCmd, "scancel": a.scancelCmd, "sacct": a.sacctCmd,
