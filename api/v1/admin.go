@@ -176,6 +176,7 @@ type TokenRequest struct {
 	Spend    string   `json:"spend,omitempty" doc:"credits that all jobs submitted by it may spend together, what is set aside included; none is any amount"`
 	SpendPer string   `json:"spend_per,omitempty" enum:"day,week,month,total" doc:"of what is spent, in UTC; by default in total"`
 	Devices  Quantity `json:"devices,omitempty" doc:"devices that they may hold at once, 0 for none; none is any number"`
+	AskAbove string   `json:"ask_above,omitempty" doc:"credits: a job that may cost more waits until its user approves it, himself; none is any amount"`
 }
 
 // Token is a personal token. Secret is shown once, when it is made.
@@ -191,6 +192,8 @@ type Token struct {
 
 	Spend   *TokenSpend   `json:"spend,omitempty" doc:"its cap on what its jobs spend together, and how that stands"`
 	Devices *TokenDevices `json:"devices,omitempty" doc:"its cap on the devices that its jobs hold at once"`
+
+	AskAbove string `json:"ask_above,omitempty" doc:"credits: a job that may cost more waits until its user approves it"`
 }
 
 // TokenSpend is a token's cap on credits.

@@ -17,6 +17,14 @@ type RequestWish struct {
 
 	Reservation *NewReservation `json:"reservation,omitempty"`
 	Asset       *AssetWish      `json:"asset,omitempty"`
+	Job         *JobWish        `json:"job,omitempty" doc:"of a job that a token has submitted which asks; only in answers"`
+}
+
+// JobWish is a job that waits for its user's approval.
+type JobWish struct {
+	Job   string `json:"job"`
+	Cost  string `json:"cost" doc:"credits that it may cost: all of its time, its elements, and the runs that it is to have again"`
+	Above string `json:"above" doc:"what its token submits without asking"`
 }
 
 // WallWish is a longer time limit for a job that runs.
@@ -67,7 +75,7 @@ type NewRequest struct {
 // Request is something that needs an approval.
 type Request struct {
 	ID    string   `json:"id"`
-	Kind  string   `json:"kind" doc:"join, credits, transfer, limit, wall, reservation or asset"`
+	Kind  string   `json:"kind" doc:"join, credits, transfer, limit, wall, reservation, asset or job"`
 	State string   `json:"state" doc:"open, approved, rejected, withdrawn or expired"`
 	User  string   `json:"user" doc:"who asks"`
 	Token *ByToken `json:"token,omitempty" doc:"the token that it was asked by"`

@@ -49,6 +49,17 @@ func (v View) Extend(was, j *workload.Job) (Extension, error) {
 	return out, nil
 }
 
+// Deposit prices a job that was accepted before nothing was set aside for it, and says what is to
+// be, and what is against that. Whatever else is checked is checked when it starts.
+func (v View) Deposit(j *workload.Job) (Verdict, error) {
+	d := v.decisionOn(Request{Subject: v.SubjectOf(j), Spec: j.Spec, Array: j.Array, Gate: Accept, Job: j})
+	d.standing()
+	d.memory()
+	d.narrow()
+	err := d.price()
+	return d.out, err
+}
+
 // spotOf is the place that an attempt has.
 func spotOf(s *placement.State, sh placement.Shape, a workload.Attempt) placement.Spot {
 	var spots []placement.Spot

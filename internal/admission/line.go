@@ -208,6 +208,8 @@ func (d *decision) inLine() {
 	switch name := strconv.FormatInt(int64(j.ID), 10); j.Hold {
 	case workload.HeldByUser:
 		d.refuse(fault.Reason{Code: codes.JobHeld, Message: "held until it is released: croft release " + name})
+	case workload.HeldToAsk:
+		d.refuse(fault.Reason{Code: codes.JobHeldToAsk, Observed: j.Message, Message: j.Message})
 	case workload.HeldByOperator:
 		d.refuse(fault.Reason{Code: codes.JobHeldByStaff, Message: "held by an operator, who alone can release it"})
 	}

@@ -35,11 +35,12 @@ const (
 
 	KindReservation Kind = "reservation" // resources set aside over a time
 	KindAsset       Kind = "asset"       // an image or a folder for the members of an account
+	KindJob         Kind = "job"         // to run what a token has submitted that asks for it
 )
 
 // Kinds are all of them.
 func Kinds() []Kind {
-	return []Kind{KindJoin, KindCredits, KindTransfer, KindLimit, KindWall, KindReservation, KindAsset}
+	return []Kind{KindJoin, KindCredits, KindTransfer, KindLimit, KindWall, KindReservation, KindAsset, KindJob}
 }
 
 // Request is something that needs an approval. What it asks for never changes.
@@ -75,6 +76,7 @@ type Wish struct {
 
 	Reservation *Reservation `json:",omitempty"`
 	Asset       *Asset       `json:",omitempty"`
+	Job         *Job         `json:",omitempty"`
 }
 
 // Join is a role in an account for whoever asks. Names are as they were given: an account that

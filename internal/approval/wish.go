@@ -9,6 +9,7 @@ import (
 	"croft.dev/croft/internal/access"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/limits"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/quantity"
 )
 
@@ -56,6 +57,14 @@ type Asset struct {
 	Made    int64      `json:",omitempty"` // ns; of which moment the one is that is meant; 0: there was none
 }
 
+// Job is a job that waits for its user's approval: it was submitted by a token of his that asks.
+type Job struct {
+	Job   id.Job
+	Title string       `json:",omitempty"` // its own name
+	Cost  money.Micros // of all of its time and all of its elements, with the runs that it is to have again
+	Above money.Micros // what the token submits without asking
+}
+
 // KindOf is the kind of the one part that a wish has; not ok if it hasn't just one.
 func (w Wish) KindOf() (k Kind, ok bool) {
 	n := 0
@@ -64,7 +73,7 @@ func (w Wish) KindOf() (k Kind, ok bool) {
 		kind  Kind
 	}{
 		{w.Join != nil, KindJoin}, {w.Credits != nil, KindCredits}, {w.Transfer != nil, KindTransfer}, {w.Limit != nil, KindLimit},
-		{w.Wall != nil, KindWall}, {w.Reservation != nil, KindReservation}, {w.Asset != nil, KindAsset},
+		{w.Wall != nil, KindWall}, {w.Reservation != nil, KindReservation}, {w.Asset != nil, KindAsset}, {w.Job != nil, KindJob},
 	} {
 		if part.there {
 			k, n = part.kind, n+1
@@ -103,6 +112,8 @@ func (r Request) Words() string {
 		return "for reservation " + x.Reservation.Words()
 	case KindAsset:
 		return x.Asset.Words()
+	case KindJob:
+		return fmt.Sprintf("to run job %d, %s, for up to %s credits", x.Job.Job, x.Job.Title, x.Job.Cost)
 	default:
 		return "for a limit of " + x.Limit.Words()
 	}

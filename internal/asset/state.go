@@ -62,6 +62,15 @@ func keep[R any](t *table.Table[string, R], key string, row R, there bool) {
 	}
 }
 
+// OwnerOf is who has the image of a name that was asked for at a moment, in ns; 0: there is none
+// such.
+func (s *State) OwnerOf(ref string, made int64) id.User {
+	if i, ok := s.Images.Get(ref); ok && i.Made == made {
+		return i.User
+	}
+	return 0
+}
+
 // SizeOf is what a user's images add, in bytes, those on their way as far as they are.
 func (s *State) SizeOf(user id.User) int64 {
 	var sum int64

@@ -104,7 +104,7 @@ func (j batchJob) reason() string {
 // slurmReasons are the names that scripts know. What has none is shown by its own
 // code.
 var slurmReasons = map[codes.Reason]string{
-	codes.Priority: "Priority", codes.JobHeld: "JobHeldUser", codes.JobHeldByStaff: "JobHeldAdmin",
+	codes.Priority: "Priority", codes.JobHeld: "JobHeldUser", codes.JobHeldByStaff: "JobHeldAdmin", codes.JobHeldToAsk: "JobHeldUser",
 	codes.Dependency: "Dependency", codes.DependencyNever: "DependencyNeverSatisfied", codes.BeginTime: "BeginTime", codes.DeadlineTooSoon: "DeadLine",
 	codes.DevicesBusy: "Resources", codes.CPUBusy: "Resources", codes.MemoryBusy: "Resources", codes.PortBusy: "Resources",
 	codes.DevicesForeign: "Resources", codes.DevicesUnhealthy: "Resources",

@@ -515,6 +515,7 @@ func TestCommands(t *testing.T) {
 		"token-ls-capped":     {args: "user token ls", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
 		"token-show":          {args: "user token show 7", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
 		"token-show-none":     {args: "user token show 8", with: map[string]any{"GET /v1/users/ada/tokens": page(agent)}},
+		"token-asks":          {args: "user token create agent --spend 50 --ask-above 5", with: map[string]any{"POST /v1/users/ada/tokens": agent}},
 		"token-revoke":        {args: "user token revoke 5 -u ada"},
 		"token-narrowed":      {args: "user token create agent --scope read,submit -A nlp"},
 		"passwd":              {args: "passwd --stdin", stdin: "correct horse\r\n"},

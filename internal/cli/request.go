@@ -219,10 +219,10 @@ others that you may see: of accounts that you manage, for example.`,
 	f.BoolVar(&mine, "mine", false, "only your own")
 	f.BoolVarP(&all, "all", "a", false, "those of others and those that are decided, too")
 	f.StringVar(&q.State, "state", "", "open (default), approved, rejected, withdrawn, expired or all")
-	f.StringVar(&q.Kind, "kind", "", "only join, credits, transfer, limit, wall, reservation or asset")
+	f.StringVar(&q.Kind, "kind", "", "only join, credits, transfer, limit, wall, reservation, asset or job")
 	f.StringVarP(&q.Account, "account", "A", "", "only about this account")
 	a.completeFlag(cmd, "state", fixed("open", "approved", "rejected", "withdrawn", "expired", "all"))
-	a.completeFlag(cmd, "kind", fixed("join", "credits", "transfer", "limit", "wall", "reservation", "asset"))
+	a.completeFlag(cmd, "kind", fixed("join", "credits", "transfer", "limit", "wall", "reservation", "asset", "job"))
 	a.completeFlag(cmd, "account", a.accountNames)
 	return cmd
 }

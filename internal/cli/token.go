@@ -59,6 +59,7 @@ on the machine itself. Its jobs go on when it ends, and its caps with them.`,
 	cmd.Flags().StringVar(&req.Spend, "spend", "", "credits that its jobs may spend together, what is set aside included")
 	cmd.Flags().StringVar(&req.SpendPer, "spend-per", "", "of what is spent: day, week, month or total; by default total")
 	cmd.Flags().StringVar(&devices, "devices", "", "devices that its jobs may hold at once; 0 for none")
+	cmd.Flags().StringVar(&req.AskAbove, "ask-above", "", "a job that may cost more `CREDITS` waits until you approve it")
 	a.completeFlag(cmd, "spend-per", fixed("day", "week", "month", "total"))
 	a.completeFlag(cmd, "scope", fixed("read", "submit", "manage", "admin"))
 	a.completeFlag(cmd, "account", a.accountNames)
@@ -174,6 +175,7 @@ func (a *app) writeToken(w io.Writer, k *v1.Token) {
 		"narrowed to", narrowedTo(*k),
 		"credits", credits,
 		"devices", devices,
+		"asks above", k.AskAbove,
 	)
 }
 

@@ -48,6 +48,7 @@ func closed(w *world.World, at world.Context, p *ledger.Posting, array *workload
 	if !done {
 		return []world.Change{workload.JobSet{Row: array}}, nil
 	}
+	withdrawn := unasked(w, at, array)
 	array.State, array.Outcome, array.Ended = workload.Ended, outcome, at.Now
 	switch outcome {
 	case codes.Failed:
@@ -56,7 +57,8 @@ func closed(w *world.World, at world.Context, p *ledger.Posting, array *workload
 		array.ExitCode = 130
 	}
 	array.Message = cmp.Or(array.Message, tallies(array.Array))
-	return append([]world.Change{workload.JobSet{Row: array}}, wrap(metering.Close(p, &w.Ledger, array))...), told(w, array)
+	changes := append([]world.Change{workload.JobSet{Row: array}}, wrap(metering.Close(p, &w.Ledger, array))...)
+	return append(changes, withdrawn...), told(w, array)
 }
 
 // tallies says how many elements ended how, of those that didn't complete.

@@ -74,13 +74,13 @@ func finish(w *world.World, at world.Context, j *workload.Job, outcome codes.Out
 	case j.Spec.Workspace() && outcome != codes.Cancelled:
 		return rest(w, at, j, outcome, message), nil
 	}
-	p := w.Ledger.NewPosting(at.Seq, at.Now)
+	p, withdrawn := w.Ledger.NewPosting(at.Seq, at.Now), unasked(w, at, j)
 	j.State, j.Outcome, j.Message, j.Ended, j.ExitCode = workload.Ended, outcome, message, at.Now, 125
 	if outcome == codes.Cancelled {
 		j.ExitCode = 130
 	}
 	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(metering.Close(p, &w.Ledger, j))...)
-	changes = append(changes, over(w, at, p, j)...)
+	changes = append(append(changes, withdrawn...), over(w, at, p, j)...)
 	return world.Outcome{Changes: changes, Result: j, Event: world.Event{Job: j.ID, Account: j.Account, State: string(j.State), Message: endMessage(outcome, message)}}, nil
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/access"
+	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/workload"
@@ -29,7 +30,7 @@ func (c JobHold) Decide(w *world.World, at world.Context) (world.Outcome, error)
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d has started: croft requeue --hold %d stops it and holds it", c.Job, c.Job)
 	}
 	hold := holdOf(w, at, old)
-	if old.Hold == hold || old.Hold == workload.HeldByOperator {
+	if old.Hold == hold || old.Hold == workload.HeldByOperator || old.Hold == workload.HeldToAsk {
 		return world.Outcome{Result: old, Event: world.Event{Skip: true}}, nil
 	}
 	j := edit(old, at)
@@ -52,18 +53,27 @@ func operates(w *world.World, at world.Context) bool {
 }
 
 // JobRelease takes a hold off a job.
-type JobRelease struct{ Job id.Job }
+type JobRelease struct {
+	Job id.Job
+
+	approved *approval.Job // that its user lets run
+}
 
 // Kind is job.release.
 func (JobRelease) Kind() string { return "job.release" }
 
 // Decide lets the job join the queue, unless something else keeps it.
 func (c JobRelease) Decide(w *world.World, at world.Context) (world.Outcome, error) {
+	if c.approved != nil {
+		return c.approvedFor(w, at)
+	}
 	old, err := controlled(w, at, c.Job, "release")
 	if err != nil {
 		return world.Outcome{}, err
 	}
 	switch {
+	case old.Hold == workload.HeldToAsk:
+		return world.Outcome{}, fault.New(codes.Denied, "job %d is %s: that alone releases it", c.Job, old.Message)
 	case old.Hold == workload.HeldByOperator && !operates(w, at):
 		return world.Outcome{}, fault.New(codes.Denied, "job %d is held by an operator, who alone can release it", c.Job)
 	case old.Hold == workload.NoHold && old.State == workload.Held:
@@ -110,6 +120,9 @@ func (c JobRequeue) Decide(w *world.World, at world.Context) (world.Outcome, err
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d was submitted never to be queued again: croft clone %d submits it anew", c.Job, c.Job)
 	case !staff && !old.MayAgain():
 		return world.Outcome{}, fault.New(codes.Conflict, "job %d was queued again %d times, as often as it may be: croft clone %d submits it anew", c.Job, old.Requeues, c.Job)
+	}
+	if err := againAsks(w, at, old, old.Spec); err != nil {
+		return world.Outcome{}, err
 	}
 	j := edit(old, at)
 	j.State, j.Message = workload.Stopping, "to be queued again, by "+at.Principal.Signature()

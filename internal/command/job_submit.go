@@ -55,10 +55,21 @@ func (c Submit) Decide(w *world.World, at world.Context) (world.Outcome, error) 
 		return refuse(w, at, view, req, v)
 	}
 	v.Window = c.Window
+	if cost, err := wholeCost(v, spec); err != nil || subject.Token.Caps.Asks(cost) {
+		return asks(w, at, req, v, cost, err)
+	}
 	return accept(w, at, req, v), nil
 }
 
 func accept(w *world.World, at world.Context, req admission.Request, v admission.Verdict) world.Outcome {
+	j := accepted(w, at, req, v)
+	v.Demand.Job = j.ID
+	money := metering.SetAside(w.Ledger.NewPosting(at.Seq, at.Now), j, v.Deposit)
+	return submitted(at, j, v, wrap(money))
+}
+
+// accepted is the row of a job that is accepted, before anything is set aside for it.
+func accepted(w *world.World, at world.Context, req admission.Request, v admission.Verdict) *workload.Job {
 	j := &workload.Job{
 		ID: w.Workload.NextJob(), User: req.Subject.User.ID, Account: req.Subject.Account.ID, Path: v.Demand.Path, Spec: req.Spec, In: req.Subject.In.ID, Token: req.Subject.Token,
 		State: workload.Held, Submitted: at.Now, Seq: at.Seq, Met: req.Met, Array: req.Array,
@@ -71,9 +82,12 @@ func accept(w *world.World, at world.Context, req admission.Request, v admission
 		j.Hold = workload.HeldByUser
 	}
 	j.LineUp(at.Now, at.Now)
-	v.Demand.Job = j.ID
-	money := metering.SetAside(w.Ledger.NewPosting(at.Seq, at.Now), j, v.Deposit)
-	changes := append([]world.Change{workload.JobSet{Row: j}}, wrap(money)...)
+	return j
+}
+
+// submitted is the outcome of a submission with what else it changes.
+func submitted(at world.Context, j *workload.Job, v admission.Verdict, more []world.Change) world.Outcome {
+	changes := append([]world.Change{workload.JobSet{Row: j}}, more...)
 	if at.Key != "" {
 		changes = append(changes, world.KeySet{Row: world.Key{Name: at.Key, Digest: at.Digest, Seq: at.Seq, At: at.Now, Job: j.ID}})
 	}

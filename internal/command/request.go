@@ -34,7 +34,7 @@ func (c RequestMake) Decide(w *world.World, at world.Context) (world.Outcome, er
 		State: approval.Open, Created: at.Now, Expires: at.Now + approval.DefaultLife,
 	}
 	var ok bool
-	if r.Kind, ok = c.Wish.KindOf(); !ok {
+	if r.Kind, ok = c.Wish.KindOf(); !ok || r.Kind == approval.KindJob {
 		return world.Outcome{}, fault.Invalid("kind", "a request asks for one thing: join, credits, transfer, limit, wall, reservation or asset")
 	}
 	if c.Expires != 0 {
@@ -90,11 +90,12 @@ func possible(w *world.World, at world.Context, r approval.Request, seen bool) e
 	return nil
 }
 
-// another refuses a request that is open already, and more than one may have or make.
+// another refuses a request that is open already, and more than one may have or make. Those of
+// tokens for jobs count by themselves: whoever has a token doesn't keep its user from asking.
 func another(w *world.World, at world.Context, r approval.Request) error {
 	n := 0
 	for old := range w.Approvals.Opened() {
-		if old.User != r.User || !old.Pending(at.Now) {
+		if old.User != r.User || !old.Pending(at.Now) || (old.Kind == approval.KindJob) != (r.Kind == approval.KindJob) {
 			continue
 		}
 		if n++; old.Kind == r.Kind && old.Account == r.Account && old.Other == r.Other && reflect.DeepEqual(said(old.Wish), said(r.Wish)) {
@@ -106,7 +107,7 @@ func another(w *world.World, at world.Context, r approval.Request) error {
 		if old.Created <= at.Now-day {
 			break
 		}
-		if old.User == r.User {
+		if old.User == r.User && (old.Kind == approval.KindJob) == (r.Kind == approval.KindJob) {
 			made++
 		}
 	}

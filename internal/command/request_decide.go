@@ -89,7 +89,9 @@ func deciding(w *world.World, at world.Context, k id.Request, words string) (app
 	switch {
 	case err != nil:
 		return r, err
-	case id.User(at.Principal.User) == r.User && !at.Principal.System:
+	case r.Kind == approval.KindJob && !w.MayDecide(at.Principal, r):
+		return r, fault.New(codes.Denied, "request %d is for whose token it is to decide, himself or by a token without bounds", k)
+	case r.Kind != approval.KindJob && id.User(at.Principal.User) == r.User && !at.Principal.System:
 		return r, fault.New(codes.Denied, "request %d is your own: somebody else decides it, whatever you may do yourself", k)
 	case !w.MayDecide(at.Principal, r):
 		return r, fault.New(codes.Denied, "request %d isn't yours to decide: only who may do himself what it asks for may", k)
@@ -139,7 +141,7 @@ func (c RequestReject) Decide(w *world.World, at world.Context) (world.Outcome, 
 		return world.Outcome{}, err
 	}
 	r = r.Close(approval.Rejected, id.User(at.Principal.User), c.Words, at.Now)
-	return requestPut(r, fmt.Sprintf("request %d is rejected: %s", r.ID, w.Asks(r))), nil
+	return refused(w, at, r, requestPut(r, fmt.Sprintf("request %d is rejected: %s", r.ID, w.Asks(r))))
 }
 
 func requestPut(r approval.Request, message string) world.Outcome {
@@ -158,9 +160,10 @@ func (c RequestWithdraw) Decide(w *world.World, at world.Context) (world.Outcome
 	if err != nil {
 		return world.Outcome{}, err
 	}
-	out := requestPut(r.Close(approval.Withdrawn, r.User, "", at.Now), fmt.Sprintf("request %d is withdrawn: %s", r.ID, w.Asks(r)))
+	r = r.Close(approval.Withdrawn, r.User, "", at.Now)
+	out := requestPut(r, fmt.Sprintf("request %d is withdrawn: %s", r.ID, w.Asks(r)))
 	out.Event.Account = seenBy(w, at, r)
-	return out, nil
+	return refused(w, at, r, out)
 }
 
 // RequestRemind reminds those who decide one's own request that it waits.
@@ -219,5 +222,6 @@ func (c RequestExpire) Decide(w *world.World, at world.Context) (world.Outcome, 
 	if !ok || r.State != approval.Open || r.Pending(at.Now) {
 		return skip, nil
 	}
-	return requestPut(r.Close(approval.Expired, 0, "", at.Now), fmt.Sprintf("request %d has expired: %s", r.ID, w.Asks(r))), nil
+	r = r.Close(approval.Expired, 0, "", at.Now)
+	return refused(w, at, r, requestPut(r, fmt.Sprintf("request %d has expired: %s", r.ID, w.Asks(r))))
 }

@@ -49,6 +49,8 @@ func effect(w *world.World, now int64, r approval.Request, t terms) (world.Comma
 		return reservationAsked(w, now, *x.Reservation, acc.Name)
 	case approval.KindAsset:
 		return assetAsked(w, *x.Asset, acc)
+	case approval.KindJob:
+		return JobRelease{Job: x.Job.Job, approved: x.Job}, nil
 	}
 	return nil, fault.New(codes.Conflict, "nothing is known of requests of kind %s", r.Kind)
 }

@@ -21,6 +21,9 @@ func aimWall(w *world.World, at world.Context, r *approval.Request) error {
 	if err != nil {
 		return err
 	}
+	if t, _ := w.Tenancy.Tokens.Get(r.Token.ID); t.Caps.Ask != 0 {
+		return fault.New(codes.Denied, "token %s asks its user for what costs more: he asks for more time himself", t.By())
+	}
 	if !w.CanJob(at.Principal, access.JobControl, j) {
 		return fault.New(codes.Denied, "job %s isn't yours to ask that for%s", j.Name(), world.OnlyItsOwn(at.Principal, j))
 	}

@@ -359,6 +359,9 @@ func (c *TokenPut) capped() error {
 	if c.Caps.Spend < 0 || c.Caps.Spend > maxGrant {
 		return fault.Invalid("spend", "must be more than 0 and at most %s", money.Micros(maxGrant))
 	}
+	if c.Caps.Ask < tenancy.AskAll || c.Caps.Ask > maxGrant {
+		return fault.Invalid("ask_above", "must be at least 0 and at most %s", money.Micros(maxGrant))
+	}
 	if c.Scopes == 0 {
 		c.Scopes = access.OfCapped
 	}

@@ -31,10 +31,10 @@ func rests(w *world.World, at world.Context, p *ledger.Posting, j *workload.Job,
 // rest puts a workspace to rest that holds no allocation.
 func rest(w *world.World, at world.Context, j *workload.Job, outcome codes.Outcome, message string) world.Outcome {
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
-	money := metering.Close(p, &w.Ledger, j)
+	money := append(wrap(metering.Close(p, &w.Ledger, j)), unasked(w, at, j)...)
 	j.Rests(at.Now, outcome, 125, message)
 	out := put(w, j, "stopped: "+restMessage(outcome, message))
-	out.Changes = append(out.Changes, wrap(money)...)
+	out.Changes = append(out.Changes, money...)
 	return out
 }
 
@@ -118,6 +118,9 @@ func (c WorkspaceStart) Decide(w *world.World, at world.Context) (world.Outcome,
 	}
 	if !v.Admit {
 		return staysStopped(w, at, view, req, old, v), nil
+	}
+	if err := againAsks(w, at, old, spec); err != nil {
+		return world.Outcome{}, err
 	}
 	j := edit(old, at)
 	j.Path, j.In = v.Demand.Path, subject.In.ID

@@ -105,6 +105,9 @@ func (c *call) wishOf(in v1.RequestWish) (approval.Wish, error) {
 
 // wishBeyond reads what is asked for besides roles, money and limits.
 func (c *call) wishBeyond(in v1.RequestWish, out *approval.Wish) (err error) {
+	if in.Job != nil {
+		return fault.Invalid("job", "is asked for by submitting with a token that asks")
+	}
 	if x := in.Wall; x != nil {
 		out.Wall = &approval.Wall{}
 		if out.Wall.Job, err = c.started(x.Job, access.JobControl); err != nil {

@@ -81,5 +81,14 @@ func capsOf(in v1.TokenRequest) (tenancy.Caps, error) {
 			caps.Devices = tenancy.NoDevices
 		}
 	}
+	if in.AskAbove != "" {
+		n, err := money.Parse(in.AskAbove)
+		if caps.Ask = n; err != nil || n < 0 {
+			bad.Add("ask_above", "must be an amount of credits, such as 5, or 0")
+		}
+		if n == 0 {
+			caps.Ask = tenancy.AskAll
+		}
+	}
 	return caps, bad.Err()
 }

@@ -168,3 +168,40 @@ func TestCapsOfTokensThatCantBe(t *testing.T) {
 	h.capped(v1.TokenRequest{Name: "ci", Devices: "1"})
 	get[v1.Problem](h, 403, request{method: "POST", path: "/v1/users/ada/tokens", user: "ci", body: v1.TokenRequest{Name: "more"}})
 }
+
+// What a token asks for waits for its user, by its own name in every answer.
+func TestATokenAsks(t *testing.T) {
+	h := newHarness(t)
+	tok := h.capped(v1.TokenRequest{Name: "agent", AskAbove: "0.5"})
+	if tok.AskAbove != "0.500" || tok.Spend != nil || strings.Join(tok.Scopes, ",") != "read,submit" {
+		t.Fatalf("%+v", tok)
+	}
+	for _, above := range []string{"-1", "x", "9223372036854.775807"} {
+		get[v1.Problem](h, 422, request{method: "POST", path: "/v1/users/ada/tokens", user: "ada", body: v1.TokenRequest{Name: "bad", AskAbove: above}})
+	}
+	agent, ada := h.client("agent"), h.client("ada")
+	job := get[v1.Job](h, 201, request{method: "POST", path: "/v1/jobs", user: "agent", body: example()})
+	why := get[v1.Why](h, 200, request{method: "GET", path: "/v1/jobs/" + job.ID + "/why", user: "agent"})
+	if job.State != "held" || job.Waits != "JOB_NEEDS_APPROVAL" || job.Receipt.Deposit != "0.000" || len(why.Reasons) == 0 || !strings.Contains(why.Reasons[0].Message, "until ada approves request") {
+		t.Errorf("%+v\n%+v", job, why)
+	}
+	list, err := v1.Collect(ada.Requests(t.Context(), v1.RequestQuery{Whose: "inbox", Kind: "job"}))
+	if err != nil || len(list) != 1 || !list[0].Mine || list[0].Job.Job != job.ID || list[0].Token.Name != "agent" || list[0].Job.Above != "0.500" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if theirs, err := v1.Collect(agent.Requests(t.Context(), v1.RequestQuery{Whose: "inbox"})); err != nil || len(theirs) != 0 {
+		t.Errorf("the agent's: %+v, %v", theirs, err)
+	}
+	if _, err := agent.ApproveRequest(t.Context(), list[0].ID, v1.RequestApproval{}); err == nil {
+		t.Error("the token approves it")
+	}
+	if _, err := ada.MakeRequest(t.Context(), v1.NewRequest{RequestWish: v1.RequestWish{Job: list[0].Job}}); err == nil || !strings.Contains(err.Error(), "submitting") {
+		t.Errorf("made by hand: %v", err)
+	}
+	if done, err := ada.ApproveRequest(t.Context(), list[0].ID, v1.RequestApproval{}); err != nil || done.State != "approved" || done.By != "ada" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if got := get[v1.Job](h, 200, request{method: "GET", path: "/v1/jobs/" + job.ID, user: "ada"}); got.State == "held" || got.Receipt.Deposit == "0.000" || got.Token.Name != "agent" {
+		t.Errorf("%+v", got)
+	}
+}

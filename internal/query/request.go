@@ -87,7 +87,7 @@ func (v view) requestMatch(q RequestQuery) (func(approval.Request) bool, error) 
 			return false
 		}
 		mine := r.User == v.self()
-		inbox := !mine && v.w.MayDecide(v.p, r)
+		inbox := v.w.MayDecide(v.p, r)
 		switch whose {
 		case "mine":
 			return mine
@@ -197,6 +197,8 @@ func (v view) wishWire(r approval.Request) v1.RequestWish {
 		return v1.RequestWish{Reservation: reservationWish(*x.Reservation)}
 	case approval.KindAsset:
 		return v1.RequestWish{Asset: &v1.AssetWish{Account: x.Asset.Account, Image: x.Asset.Image, Folder: x.Asset.Folder, Owner: x.Asset.Owner}}
+	case approval.KindJob:
+		return v1.RequestWish{Job: &v1.JobWish{Job: decimal(x.Job.Job), Cost: x.Job.Cost.String(), Above: x.Job.Above.String()}}
 	default:
 		l := x.Limit
 		return v1.RequestWish{Limit: &v1.Limit{
@@ -244,6 +246,8 @@ func decides(r approval.Request) string {
 			return "whoever has the image, or an admin"
 		}
 		return "an operator"
+	case approval.KindJob:
+		return "whose token it is, himself"
 	default:
 		if x.Limit.Resource == limits.Credits {
 			return fmt.Sprintf("whoever is at least manager of %s, or an operator", x.Limit.Account)
@@ -282,6 +286,8 @@ func (v view) requestChanges(r approval.Request) []v1.RequestChange {
 			return nil
 		}
 		return []v1.RequestChange{{What: "time limit of job " + j.Name(), Before: string(spanWire(j.Spec.Time)), After: string(spanWire(x.Wall.Time))}}
+	case approval.KindJob:
+		return []v1.RequestChange{{What: "set aside for job " + decimal(x.Job.Job), Before: money.Micros(0).String(), After: "up to " + x.Job.Cost.String()}}
 	case approval.KindReservation, approval.KindAsset:
 		return nil // there is nothing of it before
 	default:

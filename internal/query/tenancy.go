@@ -232,6 +232,9 @@ func (v view) tokenWire(t tenancy.Token) v1.Token {
 		ID: decimal(t.ID), User: v.user(t.User), Name: t.Name, Created: at(t.Created), Expires: moment(t.Expires),
 		Scopes: t.Scopes.Names(), Account: v.account(t.Account),
 	}
+	if t.Caps.Ask != 0 {
+		out.AskAbove = max(t.Caps.Ask, 0).String()
+	}
 	for _, b := range v.w.Limits.TokenCaps(t.User, t.By()) {
 		b = v.decides().Charged(b)
 		if b.Limit.Resource != limits.Credits {

@@ -111,5 +111,6 @@ func tokens() *relation[tenancy.Token] {
 		num("spend", func(r *row) *money.Micros { return &r.Caps.Spend }),
 		str("spend_per", func(r *row) *string { return &r.Caps.Per }),
 		num("devices", func(r *row) *int64 { return &r.Caps.Devices }),
+		num("ask_above", func(r *row) *money.Micros { return &r.Caps.Ask }),
 	}}
 }

@@ -147,10 +147,17 @@ type Caps struct {
 	Spend   money.Micros `json:",omitempty"` // charged and set aside; 0: any amount
 	Per     string       `json:",omitempty"` // of what is charged: "day", "week" or "month", of UTC; "": in all
 	Devices int64        `json:",omitempty"` // milli-devices that they hold at once; 0: any number, below 0: none
+	Ask     money.Micros `json:",omitempty"` // what costs more waits until its user approves it; 0: nothing does, below 0: whatever costs anything
 }
 
 // NoDevices is a cap on devices that leaves none.
 const NoDevices = -1
+
+// AskAll is a threshold above which everything is that costs anything.
+const AskAll = -1
+
+// Asks reports whether a job that costs so much in all needs its user's approval.
+func (c Caps) Asks(cost money.Micros) bool { return c.Ask != 0 && cost > max(c.Ask, 0) }
 
 // MostDevices is the cap on devices, in milli-devices, if there is one.
 func (c Caps) MostDevices() (most int64, capped bool) { return max(c.Devices, 0), c.Devices != 0 }

@@ -6,11 +6,12 @@ import "math"
 type Hold string
 
 // The holds. A user's is released by whoever controls the job, an operator's by
-// operators alone.
+// operators alone; one for approval only by that.
 const (
 	NoHold         Hold = ""
 	HeldByUser     Hold = "user"
 	HeldByOperator Hold = "operator"
+	HeldToAsk      Hold = "approval" // nothing is set aside for it
 )
 
 // Opens is when the job may join the queue, as far as begin time and dependencies go:

@@ -8,8 +8,12 @@ import (
 )
 
 // MayDecide reports whether p may decide a request: whether he may do himself what it asks
-// for. His own he may not.
+// for. His own he may not, but what a token of his asks for, by which he doesn't decide: nor does he
+// by any other that is bounded.
 func (w *World) MayDecide(p access.Principal, r approval.Request) bool {
+	if r.Kind == approval.KindJob {
+		return id.User(p.User) == r.User && !p.Narrow.Capped && w.Can(p, access.RequestDecide, r.User, r.Account)
+	}
 	if !p.System && (id.User(p.User) == r.User || !w.Can(p, access.RequestDecide, id.User(p.User), r.Account)) {
 		return false
 	}
@@ -32,17 +36,9 @@ func (w *World) MayDecide(p access.Principal, r approval.Request) bool {
 		if x.Asset.Image == "" {
 			return w.Can(p, access.CatalogSet, 0, r.Account)
 		}
-		return w.Can(p, access.TokenRun, w.ownerOf(*x.Asset), 0)
+		return w.Can(p, access.TokenRun, w.Assets.OwnerOf(x.Asset.Image, x.Asset.Made), 0)
 	}
 	return false
-}
-
-// ownerOf is who has the image that a request means; 0: there is none, or another one.
-func (w *World) ownerOf(x approval.Asset) id.User {
-	if row, ok := w.Assets.Images.Get(x.Image); ok && row.Made == x.Made {
-		return row.User
-	}
-	return 0
 }
 
 // SeesRequest reports whether p may see a request: who asks, who may decide it, who manages the

@@ -73,6 +73,7 @@ const (
 	Priority         Reason = "PRIORITY"
 	JobHeld          Reason = "JOB_HELD"
 	JobHeldByStaff   Reason = "JOB_HELD_BY_OPERATOR"
+	JobHeldToAsk     Reason = "JOB_NEEDS_APPROVAL"
 	Dependency       Reason = "DEPENDENCY"
 	BeginTime        Reason = "BEGIN_TIME"
 	ArrayFull        Reason = "ARRAY_FULL"    // as many elements run as may at once

@@ -25,6 +25,7 @@ func sources() map[string]func(*maker, world.Entry) {
 		command.NoticeTest{}.Kind(): (*maker).test,
 
 		command.RequestMake{}.Kind():    (*maker).asked,
+		command.Submit{}.Kind():         (*maker).asked,
 		command.RequestRemind{}.Kind():  (*maker).asked,
 		command.RequestApprove{}.Kind(): (*maker).answered,
 		command.RequestReject{}.Kind():  (*maker).answered,

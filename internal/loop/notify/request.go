@@ -23,9 +23,10 @@ func (m *maker) asked(e world.Entry) {
 	}
 }
 
-// answered tells whoever asked what has become of his request.
+// answered tells whoever asked what has become of his request. Of a job that a token has asked
+// for he knows: he has answered himself.
 func (m *maker) answered(e world.Entry) {
-	if r, ok := m.request(e); ok && r.State != approval.Open {
+	if r, ok := m.request(e); ok && r.State != approval.Open && (r.Kind != approval.KindJob || r.State == approval.Expired) {
 		m.ofRequest(e, r, r.User, m.answer(r))
 	}
 }
@@ -52,6 +53,9 @@ func (m *maker) request(e world.Entry) (approval.Request, bool) {
 
 func (m *maker) toDecide(r approval.Request) text {
 	asks := line(m.w.Asks(r))
+	if r.Token.ID != 0 {
+		asks += " (token " + r.Token.String() + ")"
+	}
 	return text{
 		subject: fmt.Sprintf("[croft] request %d: %s", r.ID, asks), head: asks, why: r.Message,
 		body: m.page(asks+".", r.Message, [][2]string{{"request", strconv.FormatInt(int64(r.ID), 10)}, {"asked", m.clock(r.Created)}, {"until", m.clock(r.Expires)}},

@@ -1,13 +1,17 @@
 package notify_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"croft.dev/croft/internal/approval"
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/sequencer"
 	"croft.dev/croft/internal/store"
+	"croft.dev/croft/internal/tenancy"
+	"croft.dev/croft/internal/workload"
 )
 
 // Who may decide a request hears that it was made, and of reminders; who made it hears what
@@ -52,6 +56,36 @@ func TestRequestsAreTold(t *testing.T) {
 					t.Errorf("%q isn't in\n%s", w, mails[i].Data)
 				}
 			}
+		}
+	})
+}
+
+// Whose token asks is told what for, and by which of them; not what he has answered himself.
+func TestWhatATokenAsksIsTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, cfg store.Config) {
+		s := newSite(t, cfg)
+		wants := "request"
+		s.do(0, command.ContactPut{User: "ada", Wants: &wants})
+		tok := s.do(s.user("ada"), command.TokenPut{User: "ada", Name: "agent", Hash: "agent", Caps: tenancy.Caps{Ask: tenancy.AskAll}}).(tenancy.Token)
+		for range 2 {
+			spec := workload.Spec{Name: "train", Kind: workload.KindContainer, Image: "train:1", Account: "nlp", CPU: 1000, Mem: 1 << 30, Time: hour, Pull: "missing"}
+			if _, err := s.seq.Do(context.Background(), sequencer.Actor{User: s.user("ada"), Token: tok.ID}, command.Submit{Spec: spec}, sequencer.Key{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.look()
+		s.do(s.user("ada"), command.RequestApprove{Request: 1})
+		s.now.Add(approval.DefaultLife)
+		s.do(0, command.RequestExpire{Request: 2})
+		s.look()
+		got := strings.Join(s.subjects(), "\n")
+		for _, words := range []string{"request 1: ada asks to run job 1, train, for up to", "(token agent #", "request 2 has expired"} {
+			if !strings.Contains(got, words) {
+				t.Errorf("%q isn't in\n%s", words, got)
+			}
+		}
+		if strings.Contains(got, "request 1 is approved") || strings.Contains(got, "root@") {
+			t.Error(got)
 		}
 	})
 }
