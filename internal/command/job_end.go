@@ -38,6 +38,7 @@ func ended(w *world.World, at world.Context, j *workload.Job, b metering.Boundar
 		if j.Attempt.Preempt == (workload.Preemption{}) {
 			j.Requeues++
 		}
+		j.OwnTime()
 		j.LineUp(at.Now, j.Since())
 		j.Message = fmt.Sprintf("attempt %d %s: %s again", j.Attempt.N, how(j.Attempt), j.State)
 		if outcome == codes.Withdrawn && j.State == workload.Held {

@@ -143,6 +143,39 @@ func TestExtendWithinBounds(t *testing.T) {
 	}
 }
 
+// The longer time is for the run: one that is queued again asks for its own, which it may have.
+func TestExtendedAndQueuedAgain(t *testing.T) {
+	s := newSim(t)
+	k := s.run(t, example(), true)
+	s.must(t, s.user("root"), command.JobExtend{Job: k, Time: 50 * hour})
+	s.must(t, s.user("root"), command.JobExtend{Job: k, Time: 60 * hour})
+	s.must(t, s.user("ada"), command.JobRequeue{Job: k})
+	s.now += hour
+	s.exited(t, k, 1)
+	if j := s.job(t, k); j.State != workload.Queued || j.Spec.Time != 2*hour || j.Spec.Own != 0 {
+		t.Fatalf("%+v", j)
+	}
+	s.started(t, k)
+	if a := s.job(t, k).Attempt; a.Until != a.Started+2*hour {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A workspace likewise.
+func TestExtendedWorkspace(t *testing.T) {
+	s := newSim(t)
+	spec := example()
+	spec.Kind, spec.Name = workload.KindWorkspace, "lab"
+	k := s.run(t, spec, true)
+	s.must(t, s.user("root"), command.JobExtend{Job: k, Time: 50 * hour})
+	s.must(t, s.user("ada"), command.JobStop{Job: k})
+	s.exited(t, k, 0)
+	s.must(t, s.user("ada"), command.WorkspaceStart{Job: k})
+	if j := s.job(t, k); j.Spec.Time != 2*hour || j.Spec.Own != 0 {
+		t.Errorf("%+v", j)
+	}
+}
+
 // A rolling deposit goes on being renewed up to the new limit.
 func TestExtendRolling(t *testing.T) {
 	s := newSim(t)

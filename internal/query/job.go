@@ -242,7 +242,9 @@ func (r *Reader) SpecOf(ctx context.Context, p access.Principal, name string) (v
 	if err != nil {
 		return v1.JobSpec{}, err
 	}
-	spec := j.Spec
+	again := *j
+	again.OwnTime()
+	spec := again.Spec
 	spec.Hold = false
 	return spec.Wire(), nil
 }

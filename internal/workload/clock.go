@@ -58,10 +58,19 @@ func (j *Job) Begun(at int64) {
 // Prolong gives a job that runs another time limit, in ns from its start. The user's signal
 // ahead of the limit is sent once more, if that comes later.
 func (j *Job) Prolong(time, now int64) {
+	j.Spec.Own = cmp.Or(j.Spec.Own, j.Spec.Time)
 	j.Spec.Time = time
 	j.Begun(j.Attempt.Started)
 	if j.End()-j.Spec.Signal.Before > now {
 		j.Attempt.Signaled = false
+	}
+}
+
+// OwnTime gives a job that is to have another run the time limit that it asked for itself: a
+// longer one was for the run.
+func (j *Job) OwnTime() {
+	if j.Spec.Own != 0 {
+		j.Spec.Time, j.Spec.Own = j.Spec.Own, 0
 	}
 }
 

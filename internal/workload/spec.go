@@ -44,11 +44,12 @@ type Spec struct {
 	Mixed       bool              `json:"mixed,omitempty"`   // its devices may be of several models
 	Where       string            `json:"where,omitempty"`   // a constraint as feature.Parse reads it
 	Reservation string            `json:"reservation,omitempty"`
-	CPU         int64             `json:"cpu"`               // milli-cores
-	Mem         int64             `json:"mem"`               // bytes
-	Nodes       int64             `json:"nodes,omitempty"`   // machines that it is on at once, with all its amounts on each; 0: one
-	Success     string            `json:"success,omitempty"` // which of its ranks' ends count: see Success…; "": SuccessAll
-	Time        int64             `json:"time"`              // ns
+	CPU         int64             `json:"cpu"`                // milli-cores
+	Mem         int64             `json:"mem"`                // bytes
+	Nodes       int64             `json:"nodes,omitempty"`    // machines that it is on at once, with all its amounts on each; 0: one
+	Success     string            `json:"success,omitempty"`  // which of its ranks' ends count: see Success…; "": SuccessAll
+	Time        int64             `json:"time"`               // ns
+	Own         int64             `json:"own_time,omitempty"` // ns; what time was before its run was given more; 0: it wasn't
 	Grace       int64             `json:"grace,omitempty"`
 	Signal      Signal            `json:"signal,omitzero"`
 	Requeue     []string          `json:"requeue,omitempty"`

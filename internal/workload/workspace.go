@@ -19,6 +19,7 @@ func (s Spec) Workspace() bool { return s.Kind == KindWorkspace }
 func (j *Job) Rests(at int64, outcome codes.Outcome, exit int32, message string) {
 	j.State, j.Rested, j.Outcome, j.ExitCode, j.Message = Stopped, at, outcome, exit, message
 	j.In, j.Promise, j.Claim, j.Eligible, j.Aged = 0, 0, 0, 0, 0
+	j.OwnTime()
 	if j.Hold == HeldByUser {
 		j.Hold = NoHold
 	}
