@@ -43,18 +43,19 @@ type Use struct {
 
 // Account is who pays.
 type Account struct {
-	Name    string        `json:"name"`
-	Parent  string        `json:"parent,omitempty"`
-	Billing string        `json:"billing,omitempty" doc:"off, showback (default) or enforce"`
-	Group   string        `json:"group,omitempty" doc:"Unix group that its members follow"`
-	Closed  bool          `json:"closed,omitempty"`
-	Ends    *time.Time    `json:"ends,omitempty" doc:"from then on nothing starts, its members are none and its grants end; its own end, or that of one above it"`
-	Retired *time.Time    `json:"retired,omitempty" doc:"it was removed then"`
-	Weight  int64         `json:"weight,omitempty" doc:"of its share, against accounts and members beside it; 1 unless set"`
-	Members []Member      `json:"members,omitempty"`
-	Balance *AccountMoney `json:"balance,omitempty"`
-	Usage   []LimitUse    `json:"usage,omitempty"`
-	Grants  []Grant       `json:"grants,omitempty"`
+	Name        string        `json:"name"`
+	Parent      string        `json:"parent,omitempty"`
+	Billing     string        `json:"billing,omitempty" doc:"off, showback (default) or enforce"`
+	OutOfCredit string        `json:"out_of_credit,omitempty" doc:"where billing is enforced, what becomes of work with a rolling deposit once the credits are used up: stop (default), or drain: it runs to its time limit, what that costs is owed, and nothing new starts"`
+	Group       string        `json:"group,omitempty" doc:"Unix group that its members follow"`
+	Closed      bool          `json:"closed,omitempty"`
+	Ends        *time.Time    `json:"ends,omitempty" doc:"from then on nothing starts, its members are none and its grants end; its own end, or that of one above it"`
+	Retired     *time.Time    `json:"retired,omitempty" doc:"it was removed then"`
+	Weight      int64         `json:"weight,omitempty" doc:"of its share, against accounts and members beside it; 1 unless set"`
+	Members     []Member      `json:"members,omitempty"`
+	Balance     *AccountMoney `json:"balance,omitempty"`
+	Usage       []LimitUse    `json:"usage,omitempty"`
+	Grants      []Grant       `json:"grants,omitempty"`
 }
 
 // AccountMoney is an account's money at one moment, in credits.
@@ -82,11 +83,12 @@ type MemberRequest struct {
 
 // AccountPatch changes an account; what is absent stays.
 type AccountPatch struct {
-	Billing *string `json:"billing,omitempty"`
-	Group   *string `json:"group,omitempty"`
-	Closed  *bool   `json:"closed,omitempty"`
-	Ends    *string `json:"ends,omitempty" doc:"RFC 3339, or never"`
-	Weight  *int64  `json:"weight,omitempty" doc:"from 1 to 1000000; by a manager of the account above it, or an admin"`
+	Billing     *string `json:"billing,omitempty"`
+	OutOfCredit *string `json:"out_of_credit,omitempty" doc:"stop or drain"`
+	Group       *string `json:"group,omitempty"`
+	Closed      *bool   `json:"closed,omitempty"`
+	Ends        *string `json:"ends,omitempty" doc:"RFC 3339, or never"`
+	Weight      *int64  `json:"weight,omitempty" doc:"from 1 to 1000000; by a manager of the account above it, or an admin"`
 }
 
 // MoveRequest puts an account under another one.

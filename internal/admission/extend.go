@@ -3,6 +3,7 @@ package admission
 import (
 	"slices"
 
+	"croft.dev/croft/api/v1/codes"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/ledger"
 	"croft.dev/croft/internal/placement"
@@ -44,6 +45,13 @@ func (v View) Extend(was, j *workload.Job) (Extension, error) {
 		}
 		sources, unfunded, take := d.funds(max(need, 0), "the longer time")
 		out.Deposit, _ = ledger.Split(sources, take, unfunded)
+	}
+	if have := ledger.Available(d.Ledger.Sources(d.path, d.Now)); j.Attempt.Paid != 0 && d.drains() && have <= 0 {
+		name := d.Subject.Account.Name
+		d.refuse(fault.Reason{
+			Code: codes.Funds, Field: "time", Bound: have.String(), Scope: "account " + name,
+			Message: "account " + name + " has no credits left: what runs in it goes on to its time limit, and gets no more time",
+		})
 	}
 	out.Reasons = d.out.Reasons
 	return out, nil

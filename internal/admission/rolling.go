@@ -74,7 +74,7 @@ func (v View) TopUp(j *workload.Job) (TopUp, error) {
 		return out, nil
 	}
 	d := v.decisionOn(Request{Subject: v.SubjectOf(j), Spec: j.Spec, Gate: Start, Job: j})
-	sources, unfunded, take := d.funds(need, "the next "+span(d.Rolling))
+	sources, unfunded, take := d.going(need, "the next "+span(d.Rolling))
 	if take < need {
 		out.Short = &d.out.Reasons[0]
 		paid := v.lasts(j, a.Posted+aside(j)+take)
@@ -103,6 +103,20 @@ func (d *decision) funds(need money.Micros, what string) (sources []ledger.Sourc
 		return sources, ledger.Unfunded(d.Job.Account), need
 	}
 	return sources, "", d.within(need, ledger.Available(sources), what)
+}
+
+// going are the funds for what goes on. Where its account drains, what its grants lack is owed;
+// caps hold there too.
+func (d *decision) going(need money.Micros, what string) (sources []ledger.Source, unfunded ledger.Account, take money.Micros) {
+	if !d.drains() {
+		return d.funds(need, what)
+	}
+	return d.Ledger.Sources(d.path, d.Now), ledger.Unfunded(d.Job.Account), d.within(need, need, what)
+}
+
+// drains reports whether a job that runs goes on without credits.
+func (d *decision) drains() bool {
+	return d.billing() == tenancy.BillingEnforce && d.Subject.Account.Drains()
 }
 
 // within is how much of what is needed may be set aside; where that isn't all it says why,

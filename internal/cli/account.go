@@ -52,12 +52,22 @@ to its own limit.`,
 	}
 	cmd.Flags().StringVar(&acc.Parent, "parent", "", "account above it")
 	cmd.Flags().StringVar(&acc.Billing, "billing", "", "off, showback or enforce")
+	cmd.Flags().StringVar(&acc.OutOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up")
+	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain"))
 	cmd.Flags().StringVar(&acc.Group, "from-group", "", "Unix group whose members are the account's")
 	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it; by default never")
 	cmd.Flags().Int64Var(&acc.Weight, "weight", 0, "of its share, against accounts and members beside it (default 1)")
 	a.completeFlag(cmd, "parent", a.accountNames)
 	a.completeFlag(cmd, "billing", fixed("off", "showback", "enforce"))
 	return cmd
+}
+
+// drains says of an account what isn't usual.
+func drains(acc *v1.Account) string {
+	if acc.OutOfCredit != "drain" {
+		return ""
+	}
+	return "drain: what runs goes on to its time limit, nothing new starts"
 }
 
 // writeAccountLine is "nlp: 23 members, follows the group nlp-lab".
@@ -153,7 +163,7 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 	if acc.Weight > 1 {
 		weight = strconv.FormatInt(acc.Weight, 10)
 	}
-	block(w, "account", acc.Name, "parent", acc.Parent, "state", state, "ends", a.until(acc.Ends), "billing", acc.Billing, "group", acc.Group, "weight", weight, "credits", money)
+	block(w, "account", acc.Name, "parent", acc.Parent, "state", state, "ends", a.until(acc.Ends), "billing", acc.Billing, "out of credit", drains(acc), "group", acc.Group, "weight", weight, "credits", money)
 	if len(acc.Grants) > 0 {
 		fmt.Fprintln(w)
 		a.grantTable(acc.Grants).write(w, a.width(), a.paintState)
@@ -178,7 +188,7 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 }
 
 func (a *app) accountSetCmd() *cobra.Command {
-	var billing, unixGroup, ends string
+	var billing, outOfCredit, unixGroup, ends string
 	var closed bool
 	var weight int64
 	cmd := &cobra.Command{
@@ -195,6 +205,9 @@ func (a *app) accountSetCmd() *cobra.Command {
 			if given("billing") {
 				p.Billing = &billing
 			}
+			if given("out-of-credit") {
+				p.OutOfCredit = &outOfCredit
+			}
 			if given("from-group") {
 				p.Group = &unixGroup
 			}
@@ -209,7 +222,7 @@ func (a *app) accountSetCmd() *cobra.Command {
 				p.Weight = &weight
 			}
 			if p == (v1.AccountPatch{}) {
-				return usage("change what? --billing, --from-group, --ends, --weight or --closed")
+				return usage("change what? --billing, --out-of-credit, --from-group, --ends, --weight or --closed")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -223,6 +236,8 @@ func (a *app) accountSetCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&billing, "billing", "", "off, showback or enforce")
+	cmd.Flags().StringVar(&outOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up")
+	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain"))
 	cmd.Flags().StringVar(&unixGroup, "from-group", "", "Unix group to follow; \"\" follows none")
 	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it, or never")
 	cmd.Flags().Int64Var(&weight, "weight", 1, "of its share, against accounts and members beside it")

@@ -372,6 +372,7 @@ func (h *history) environment(t *rapid.T) {
 		h.do(t, system, command.Contact{Lost: rapid.Bool().Draw(t, "lost")})
 	case 5:
 		h.do(t, root, command.AccountPut{Name: "vision", Billing: text(rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"))})
+		h.do(t, root, command.AccountPut{Name: rapid.SampledFrom([]string{"nlp", "vision"}).Draw(t, "account"), OutOfCredit: text(rapid.SampledFrom([]string{"stop", "drain"}).Draw(t, "out of credit"))})
 	case 7:
 		cancel, keep := rapid.Bool().Draw(t, "cancel"), rapid.Bool().Draw(t, "keep")
 		h.do(t, root, command.QoSPut{Name: "normal", Contract: command.ContractChange{Cancel: &cancel, Keep: &keep}})

@@ -23,6 +23,8 @@ type AccountPut struct {
 	Closed  *bool
 	Ends    *int64 `json:",omitempty"` // ns; 0: never
 	Weight  *int64 `json:",omitempty"` // of its share
+
+	OutOfCredit *string `json:",omitempty"` // stop or drain
 }
 
 // Kind is account.create or account.set.
@@ -50,7 +52,7 @@ func (c AccountPut) Decide(w *world.World, at world.Context) (world.Outcome, err
 		}
 		row = tenancy.Account{ID: w.Tenancy.NextAccount(), Name: c.Name, Parent: parent.ID, Billing: tenancy.BillingShowback, Created: at.Now}
 		if !w.Can(at.Principal, access.MoneyGive, 0, 0) {
-			row.Billing = parent.Billing // else a manager could make himself an account that never runs out
+			row.Billing, row.OutOfCredit = parent.Billing, parent.OutOfCredit // else a manager could make himself an account that never runs out
 		}
 	case !exists || !w.Can(at.Principal, access.AccountSee, 0, row.ID):
 		return world.Outcome{}, fault.NotFound("account", c.Name)
@@ -114,6 +116,16 @@ func (c AccountPut) apply(w *world.World, at world.Context, row *tenancy.Account
 			return fault.New(codes.Denied, "only an admin may change an account's billing")
 		}
 		row.Billing = mode
+	}
+	if c.OutOfCredit != nil {
+		way, ok := tenancy.ParseOutOfCredit(*c.OutOfCredit)
+		if !ok {
+			return fault.Invalid("out_of_credit", "must be stop or drain")
+		}
+		if now := cmp.Or(row.OutOfCredit, tenancy.Stop); way != now && !w.Can(at.Principal, access.MoneyGive, 0, 0) {
+			return fault.New(codes.Denied, "only an admin may change what becomes of what runs in an account without credits")
+		}
+		row.OutOfCredit = way
 	}
 	if c.Group != nil {
 		if *c.Group != "" && tenancy.CheckName(*c.Group) != nil {

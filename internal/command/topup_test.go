@@ -332,3 +332,70 @@ func TestWhoRenews(t *testing.T) {
 		}
 	}
 }
+
+// Where the account drains, what runs goes on to its time limit, owing what the grants lack;
+// nothing new starts, it gets no more time, and a cap stops it all the same.
+func TestDrain(t *testing.T) {
+	s := poor(t, micros("1.5"))
+	root := s.user("root")
+	begin := s.now
+	k := s.opens(t, open())
+	for _, user := range []string{"ada", "root"} { // it helps what runs already, and isn't for who pays
+		_, err := s.do(s.user(user), command.AccountPut{Name: "poor", OutOfCredit: text("drain")})
+		if (err == nil) != (user == "root") {
+			t.Fatalf("%s: %v", user, err)
+		}
+	}
+	s.until(t, k, begin+3*hour)
+	j := s.job(t, k)
+	if j.State != workload.Running || j.Attempt.Short != 0 || s.w.Ledger.Balance(ledger.OfGrant(2)) != 0 || s.w.Ledger.Balance(ledger.Unfunded(j.Account)) >= 0 {
+		t.Fatalf("%s, %+v, %s", j.State, j.Attempt, j.Message)
+	}
+	spec := open()
+	spec.Name = "another"
+	if _, err := s.do(s.user("ada"), command.Submit{Spec: spec}); err == nil || !strings.Contains(err.Error(), "poor has 0.000 left") {
+		t.Errorf("something new is taken: %v", err)
+	}
+	if _, err := s.do(root, command.JobExtend{Job: k, Time: 48 * hour}); err == nil || !strings.Contains(err.Error(), "gets no more time") {
+		t.Errorf("more time: %v", err)
+	}
+	s.until(t, k, begin+24*hour)
+	s.now += 2 * minute
+	n := s.job(t, k).Attempt.N
+	end := s.must(t, system, command.JobObserved{Job: k, N: n, Exited: true, Finished: s.now}).(*workload.Job)
+	if owed := s.w.Ledger.Balance(ledger.Unfunded(j.Account)); end.Outcome != codes.TimedOut || end.Charged != micros("27.494132") || owed != micros("1.5")-end.Charged {
+		t.Errorf("%s, charged %s, owed %s", end.Outcome, end.Charged, owed)
+	}
+
+	// One that was told to be stopped goes on as soon as the account drains; a cap ends it.
+	s = poor(t, micros("1.5"))
+	root = s.user("root")
+	begin = s.now
+	k = s.opens(t, open())
+	s.until(t, k, begin+50*minute)
+	if s.job(t, k).Attempt.Short == 0 {
+		t.Fatal("it wasn't told")
+	}
+	s.must(t, root, command.AccountPut{Name: "poor", OutOfCredit: text("drain")})
+	s.until(t, k, begin+2*hour)
+	if j := s.job(t, k); j.State != workload.Running || j.Attempt.Short != 0 {
+		t.Errorf("%s %+v", j.State, j.Attempt)
+	}
+	s.must(t, root, command.LimitPut{Account: "poor", User: "ada", Resource: limits.Credits, Per: limits.Per{}, Max: int64(4 * money.Credit)})
+	s.until(t, k, begin+5*hour)
+	if j := s.job(t, k); j.State != workload.Stopping || j.Attempt.Cause != codes.OutOfCredit || !strings.Contains(j.Message, "credits") {
+		t.Errorf("at a cap: %s %s", j.State, j.Message)
+	}
+
+	s = poor(t, micros("1.5"))
+	root = s.user("root")
+	begin = s.now
+	s.must(t, root, command.AccountPut{Name: "poor", OutOfCredit: text("drain")})
+	k = s.opens(t, open())
+	s.until(t, k, begin+3*hour)
+	s.must(t, root, command.AccountPut{Name: "poor", OutOfCredit: text("stop")})
+	s.until(t, k, begin+5*hour)
+	if j := s.job(t, k); j.State != workload.Stopping || j.Attempt.Cause != codes.OutOfCredit {
+		t.Errorf("%s %+v", j.State, j.Attempt)
+	}
+}

@@ -29,6 +29,9 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 	if in.Billing != "" {
 		cmd.Billing = &in.Billing
 	}
+	if in.OutOfCredit != "" {
+		cmd.OutOfCredit = &in.OutOfCredit
+	}
 	if in.Group != "" {
 		cmd.Group = &in.Group
 	}
@@ -50,7 +53,7 @@ func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
 	if err != nil {
 		return v1.Account{}, err
 	}
-	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, Group: in.Group, Closed: in.Closed, Ends: ends, Weight: in.Weight}); err != nil {
+	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, OutOfCredit: in.OutOfCredit, Group: in.Group, Closed: in.Closed, Ends: ends, Weight: in.Weight}); err != nil {
 		return v1.Account{}, err
 	}
 	return c.Reader.Account(c.p, c.path("name"))

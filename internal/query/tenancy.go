@@ -110,6 +110,9 @@ func (v view) accountWire(a tenancy.Account) v1.Account {
 		Name: v.account(a.ID), Billing: string(a.Billing), Group: a.Group, Closed: a.Closed,
 		Ends: moment(v.w.Tenancy.AccountEnd(a.ID)), Retired: moment(a.Retired), Weight: max(a.Weight, 1),
 	}
+	if a.Billing == tenancy.BillingEnforce {
+		out.OutOfCredit = string(cmp.Or(a.OutOfCredit, tenancy.Stop))
+	}
 	// An ancestor is named also to those who may not look into it: it may bound
 	// what the account can do.
 	out.Parent = v.account(a.Parent)

@@ -22,6 +22,7 @@ func accounts() *relation[tenancy.Account] {
 		num("ends", func(r *row) *int64 { return &r.Ends }),
 		num("weight", func(r *row) *int64 { return &r.Weight }),
 		num("retired", func(r *row) *int64 { return &r.Retired }),
+		str("out_of_credit", func(r *row) *tenancy.OutOfCredit { return &r.OutOfCredit }),
 	}}
 }
 

@@ -34,6 +34,27 @@ func ParseBilling(s string) (Billing, bool) {
 	return "", false
 }
 
+// OutOfCredit says what becomes of what runs in an account whose billing is enforced, once
+// its credits are used up.
+type OutOfCredit string
+
+// The ways.
+const (
+	Stop  OutOfCredit = "stop"  // rolling deposits aren't renewed: it is stopped
+	Drain OutOfCredit = "drain" // it runs to its time limit, and what that costs is owed
+)
+
+// ParseOutOfCredit reads one; empty is Stop.
+func ParseOutOfCredit(s string) (OutOfCredit, bool) {
+	switch o := OutOfCredit(s); o {
+	case Stop, Drain:
+		return o, true
+	case "":
+		return Stop, true
+	}
+	return "", false
+}
+
 // Account is a node of the account tree: who pays. Nothing is deleted: an account
 // is closed, and one that nothing needs any more is retired.
 type Account struct {
@@ -47,7 +68,12 @@ type Account struct {
 	Ends    int64 // ns; from then on nothing starts and its members are none; 0: never
 	Weight  int64 // of its share, against accounts and members beside it; 0: 1
 	Retired int64 // ns; when it was removed, and its name became free; 0: wasn't
+
+	OutOfCredit OutOfCredit // "": Stop
 }
+
+// Drains reports whether what runs goes on once the account's credits are used up.
+func (a Account) Drains() bool { return a.Billing == BillingEnforce && a.OutOfCredit == Drain }
 
 // Over reports whether the account has ended at time now; those above it aside.
 func (a Account) Over(now int64) bool { return over(a.Ends, now) }
