@@ -305,3 +305,40 @@ func TestHooksOff(t *testing.T) {
 	s.passes(time.Second)
 	s.mailsAside(t)
 }
+
+// Between the making of a notice and its post a hook may lose its right to it: then it isn't
+// posted, and what was put off isn't put forward.
+func TestHookLosesItsRight(t *testing.T) {
+	onBoth(t, func(t *testing.T, cfg store.Config) {
+		s, l := hooking(t, cfg)
+		s.hook("mia", "lab", "nlp", "end")
+		s.hook("ada", "off", "", "end")
+		s.ends(0)
+		if err := s.loop.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		no := false
+		s.do(0, command.MemberPut{Account: "nlp", User: "mia", Role: "member"})
+		s.do(s.user("ada"), command.HookPut{User: "ada", Name: "off", On: &no})
+		s.passes(time.Second)
+		want(t, "without a right to it", l.taken())
+		s.mailsAside(t)
+
+		yes := true
+		s.do(s.user("ada"), command.HookPut{User: "ada", Name: "off", On: &yes})
+		s.ends(0)
+		if err := s.loop.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late := s.now.Load() + 2*hour
+		for _, until := range []int64{late, s.now.Load() + hour/2} {
+			if err := s.db.PostponePosts(t.Context(), s.user("ada"), "off", until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.passes(time.Hour)
+		want(t, "before its time", l.taken())
+		s.passes(time.Hour)
+		want(t, "at its time", l.taken(), "off: job.end")
+	})
+}
