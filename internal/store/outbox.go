@@ -82,11 +82,10 @@ func (s *Store) SettleNotices(ctx context.Context, rows []notice.Notice) error {
 }
 
 // GiveUpNotices gives up the notices made before a time that are still waiting at time now,
-// both in ns, and returns how many. Why is of those that are mailed, and of those whose hook
-// hasn't said anything else.
+// both in ns, and returns how many. Why is of those that are mailed.
 func (s *Store) GiveUpNotices(ctx context.Context, made, now int64, why string) (n int64, err error) {
 	err = s.leading(ctx, "giving notices up", func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE notice SET state = 'given up', done = $1, body = '', why = CASE WHEN hook = '' OR why = '' THEN $2 ELSE why END
+		res, err := tx.ExecContext(ctx, `UPDATE notice SET state = 'given up', done = $1, body = '', why = CASE WHEN hook = '' THEN $2 WHEN why = '' THEN 'its webhook took nothing in time' ELSE why END
 			WHERE state = 'waiting' AND at < $3`, now, why, made)
 		if err == nil {
 			n, err = res.RowsAffected()

@@ -220,6 +220,7 @@ func TestHookIsGone(t *testing.T) {
 		return &notify.Unposted{Said: "its server wasn't reached", Err: errors.New("no route")}
 	}
 	s.ends(0)
+	s.ends(0)
 	s.passes(time.Second)
 	h, _ := s.World().Notices.Hook(s.user("ada"), "gone")
 	if !strings.Contains(h.Off, "410") {
@@ -235,7 +236,8 @@ func TestHookIsGone(t *testing.T) {
 			given = append(given, n.Hook+": "+n.Why)
 		}
 	}
-	want(t, "what is given up", given, "gone: its server has answered that it is gone (410)", "late: its server wasn't reached")
+	want(t, "what is given up", given, "gone: the webhook is off: its server has answered that it is gone (410)", "late: its webhook took nothing in time",
+		"gone: its server has answered that it is gone (410)", "late: its server wasn't reached")
 	if err != nil {
 		t.Error(err)
 	}
