@@ -51,6 +51,9 @@ func (c *call) addStep(in v1.StepSpec) (v1.Step, error) {
 	}
 	sum := sha256.Sum256(c.body)
 	got, err := c.do(command.StepAdd{Job: j.ID, Spec: spec, Digest: hex.EncodeToString(sum[:]), Home: home})
+	if _, there := c.Sequencer.World().Workload.Jobs.Get(j.ID); err != nil && !there {
+		return v1.Step{}, fault.New(codes.Conflict, "job %s isn't running: it is %s", name, workload.Ended) // since it was found
+	}
 	if err != nil {
 		return v1.Step{}, err
 	}
