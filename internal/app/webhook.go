@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"croft.dev/croft/internal/config"
 	"croft.dev/croft/internal/httpapi"
@@ -64,7 +63,7 @@ func (h *hooks) send(ctx context.Context, p notify.Post) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		return &notify.Unposted{Code: no.Code, Said: "its server answers with " + strconv.Itoa(no.Code), Err: err}
+		return &notify.Unposted{Code: no.Code, Err: err}
 	case errors.Is(err, webhook.ErrForbidden):
 		return &notify.Unposted{Said: err.Error(), Err: err}
 	}

@@ -61,7 +61,7 @@ func TestWebhookIsSigned(t *testing.T) {
 	}
 	status = 410
 	var no *notify.Unposted
-	if err := send(now); !errors.As(err, &no) || no.Code != 410 || !strings.Contains(no.Said, "410") {
+	if err := send(now); !errors.As(err, &no) || no.Code != 410 {
 		t.Errorf("%v", err)
 	}
 	row.Name, heads = "other", nil // what is sealed for one hook is no other's

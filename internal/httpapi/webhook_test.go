@@ -53,8 +53,7 @@ func TestWebhookSecrets(t *testing.T) {
 	}
 }
 
-// The document says of an event what is posted: the loop's own form is the same, which its
-// test shows.
+// The guide has each word that a webhook may ask for, and each header that it is posted with.
 func TestWebhooksInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guide/webhooks.md")
 	if err != nil {

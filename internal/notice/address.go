@@ -3,6 +3,7 @@ package notice
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,13 +41,17 @@ type Rules struct {
 // Within reports whether an address is in one of the site's domains, or below one that
 // begins with a dot.
 func (r Rules) Within(address string) bool {
-	_, host, _ := strings.Cut(strings.ToLower(address), "@")
-	for _, d := range r.Domains {
-		if d = strings.ToLower(d); host == d || strings.HasPrefix(d, ".") && strings.HasSuffix(host, d) {
-			return true
-		}
-	}
-	return false
+	_, host, _ := strings.Cut(address, "@")
+	return among(r.Domains, host)
+}
+
+// among reports whether a host is one of the names, or below one that begins with a dot.
+func among(names []string, host string) bool {
+	host = strings.ToLower(host)
+	return slices.ContainsFunc(names, func(n string) bool {
+		n = strings.ToLower(n)
+		return n == host || strings.HasPrefix(n, ".") && strings.HasSuffix(host, n)
+	})
 }
 
 // Own says why a user may not have this address as his own.

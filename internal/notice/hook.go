@@ -121,11 +121,7 @@ func (r HookRules) Check(raw string) error {
 }
 
 func (r HookRules) within(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return slices.ContainsFunc(r.Hosts, func(h string) bool {
-		h = strings.ToLower(h)
-		return h == "*" || h == host || strings.HasPrefix(h, ".") && strings.HasSuffix(host, h)
-	})
+	return slices.Contains(r.Hosts, "*") || among(r.Hosts, strings.TrimSuffix(host, "."))
 }
 
 func hookKey(u id.User, name string) string { return table.Pair(int64(u), 0) + name }

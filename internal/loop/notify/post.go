@@ -30,7 +30,7 @@ type Post struct {
 // Unposted is why a hook hasn't taken an event.
 type Unposted struct {
 	Code int    // of HTTP; 0: nobody answered
-	Said string // in words that its user may read
+	Said string // where nobody answered why, in words that its user may read
 	Err  error
 }
 
