@@ -79,6 +79,9 @@ func (a *app) writeAccountLine(w io.Writer, acc *v1.Account) {
 	if acc.Billing != "" {
 		line += ", billing " + clean(acc.Billing)
 	}
+	if acc.OutOfCredit == "drain" {
+		line += ", drains when its credits are used up"
+	}
 	if acc.Ends != nil {
 		line += ", until " + a.until(acc.Ends)
 	}

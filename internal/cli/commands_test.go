@@ -453,6 +453,7 @@ func TestCommands(t *testing.T) {
 		"clone-later":        {args: "clone R-7 --begin 20:00 --max-requeues 1 --after afterok:131"},
 		"clone":              {args: "clone R-7 --gpu 4 --set env.SEED=2 --set time=1h --requeue node,timeout"},
 		"extend":             {args: "extend 131 36h"},
+		"extend-denied":      {args: "extend 131 36h", with: map[string]any{"POST /v1/jobs/131/extend": &v1.Problem{Status: 403, Code: "denied", Detail: "this needs the role operator or admin; yours is user"}}},
 		"prioritize":         {args: "prioritize 131 5000"},
 		"prioritize-below":   {args: "prioritize 131 -- -100"},
 		"prioritize-clear":   {args: "prioritize 131 --clear"},

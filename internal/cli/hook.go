@@ -40,13 +40,15 @@ the same webhook-id.`,
 				return err
 			}
 			in.Name = args[0]
-			return a.onHook(cmd, user, func(c *v1.Client, user string) error {
-				got, err := c.MakeWebhook(cmd.Context(), user, in)
-				if err != nil {
-					return err
-				}
-				return a.printSecret(got)
-			})
+			c, name, err := a.clientFor(cmd.Context(), user)
+			if err != nil {
+				return err
+			}
+			got, err := c.MakeWebhook(cmd.Context(), name, in)
+			if err != nil {
+				return err
+			}
+			return a.printSecret(got)
 		},
 	}
 	a.hookUserFlag(cmd, &user)
@@ -64,17 +66,19 @@ func (a *app) hookLsCmd() *cobra.Command {
 		Example: "  croft notice hook ls",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.onHook(cmd, user, func(c *v1.Client, user string) error {
-				list, err := v1.Collect(c.Webhooks(cmd.Context(), user))
-				if err != nil {
-					return err
-				}
-				t := newTable("NAME", "~URL", "ACCOUNT", "~WORDS", "~OFF")
-				for _, h := range list {
-					t.row(h.Name, h.URL, cmp.Or(h.Account, "-"), h.Words, cmp.Or(h.Off, "-"))
-				}
-				return printList(a, list, "no webhooks: croft notice hook add NAME URL", t)
-			})
+			c, name, err := a.clientFor(cmd.Context(), user)
+			if err != nil {
+				return err
+			}
+			list, err := v1.Collect(c.Webhooks(cmd.Context(), name))
+			if err != nil {
+				return err
+			}
+			t := newTable("NAME", "~URL", "ACCOUNT", "~WORDS", "~OFF")
+			for _, h := range list {
+				t.row(h.Name, h.URL, cmp.Or(h.Account, "-"), h.Words, cmp.Or(h.Off, "-"))
+			}
+			return printList(a, list, "no webhooks: croft notice hook add NAME URL", t)
 		},
 	}
 	a.hookUserFlag(cmd, &user)
@@ -111,13 +115,15 @@ func (a *app) hookSetCmd() *cobra.Command {
 			if in == (v1.WebhookPatch{}) {
 				return usage("say what changes: --url, --words, --on or --off")
 			}
-			return a.onHook(cmd, user, func(c *v1.Client, user string) error {
-				got, err := c.SetWebhook(cmd.Context(), user, args[0], in)
-				if err != nil {
-					return err
-				}
-				return a.print(got, func(w io.Writer) { writeHook(w, got) })
-			})
+			c, name, err := a.clientFor(cmd.Context(), user)
+			if err != nil {
+				return err
+			}
+			got, err := c.SetWebhook(cmd.Context(), name, args[0], in)
+			if err != nil {
+				return err
+			}
+			return a.print(got, func(w io.Writer) { writeHook(w, got) })
 		},
 	}
 	a.hookUserFlag(cmd, &user)
@@ -141,13 +147,15 @@ with the one before too, so that whoever listens can take the new one when it su
 		Args:              needArgs(1, 1, "NAME"),
 		ValidArgsFunction: firstArg(a.hookNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onHook(cmd, user, func(c *v1.Client, user string) error {
-				got, err := c.RenewWebhook(cmd.Context(), user, args[0])
-				if err != nil {
-					return err
-				}
-				return a.printSecret(got)
-			})
+			c, name, err := a.clientFor(cmd.Context(), user)
+			if err != nil {
+				return err
+			}
+			got, err := c.RenewWebhook(cmd.Context(), name, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printSecret(got)
 		},
 	}
 	a.hookUserFlag(cmd, &user)
@@ -163,29 +171,18 @@ func (a *app) hookRmCmd() *cobra.Command {
 		Args:              needArgs(1, 1, "NAME"),
 		ValidArgsFunction: firstArg(a.hookNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onHook(cmd, user, func(c *v1.Client, user string) error {
-				if err := c.RemoveWebhook(cmd.Context(), user, args[0]); err != nil {
-					return err
-				}
-				return a.done("webhook %s is removed", args[0])
-			})
+			c, name, err := a.clientFor(cmd.Context(), user)
+			if err != nil {
+				return err
+			}
+			if err := c.RemoveWebhook(cmd.Context(), name, args[0]); err != nil {
+				return err
+			}
+			return a.done("webhook %s is removed", args[0])
 		},
 	}
 	a.hookUserFlag(cmd, &user)
 	return cmd
-}
-
-// onHook does something to the webhooks of a user, by default the caller's.
-func (a *app) onHook(cmd *cobra.Command, user string, do func(c *v1.Client, user string) error) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	name, err := orMe(cmd.Context(), c, user)
-	if err != nil {
-		return err
-	}
-	return do(c, name)
 }
 
 // hookURL is the URL that is given, or the first line of standard input.

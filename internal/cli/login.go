@@ -257,11 +257,7 @@ func (a *app) sessionLsCmd() *cobra.Command {
 		Example: "  croft session ls",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -298,11 +294,7 @@ func (a *app) sessionRevokeCmd() *cobra.Command {
 			if every == (len(args) == 1) {
 				return usage("end which session? Give its ID, see croft session ls, or --all")
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}

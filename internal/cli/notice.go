@@ -35,11 +35,7 @@ func (a *app) noticeShowCmd() *cobra.Command {
 		Example: "  croft notice show",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -110,11 +106,7 @@ budget,request.`,
 }
 
 func (a *app) setContact(cmd *cobra.Command, user string, in v1.ContactPatch) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	name, err := orMe(cmd.Context(), c, user)
+	c, name, err := a.clientFor(cmd.Context(), user)
 	if err != nil {
 		return err
 	}

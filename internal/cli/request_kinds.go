@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/api/v1/codes"
 )
 
 func (a *app) extendCmd() *cobra.Command {
@@ -27,6 +28,9 @@ to be maintained meanwhile is in the way.`,
 				return err
 			}
 			job, err := c.Extend(cmd.Context(), args[0], v1.ExtendRequest{Time: v1.Quantity(args[1])})
+			if v1.CodeOf(err) == codes.Denied {
+				a.tell("others than operators ask for it: croft request wall %s %s", clean(args[0]), clean(args[1]))
+			}
 			if err != nil {
 				return err
 			}

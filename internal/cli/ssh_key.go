@@ -39,11 +39,7 @@ that is yours already gets the new name and end.`,
 			if in.Expires, err = a.whenFlag(expires, endOfDay); err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -100,11 +96,7 @@ func (a *app) sshKeyLsCmd() *cobra.Command {
 		Example: "  croft ssh-key ls",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -137,11 +129,7 @@ func (a *app) sshKeyRmCmd() *cobra.Command {
 		Args:              needArgs(1, 1, "KEY"),
 		ValidArgsFunction: firstArg(a.sshKeyNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}

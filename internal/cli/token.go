@@ -34,11 +34,7 @@ on the machine itself. Its jobs go on when it ends, and its caps with them.`,
 				return err
 			}
 			req.Name, req.Expires, req.Devices = args[0], until, v1.Quantity(devices)
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -79,11 +75,7 @@ func (a *app) tokenLsCmd() *cobra.Command {
 		Example: "  croft user token ls",
 		Args:    needArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -110,11 +102,7 @@ func (a *app) tokenRevokeCmd() *cobra.Command {
 		Example: "  croft user token revoke 7",
 		Args:    needArgs(1, 1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}
@@ -136,11 +124,7 @@ func (a *app) tokenShowCmd() *cobra.Command {
 		Example: "  croft user token show 7",
 		Args:    needArgs(1, 1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			name, err := orMe(cmd.Context(), c, user)
+			c, name, err := a.clientFor(cmd.Context(), user)
 			if err != nil {
 				return err
 			}

@@ -142,6 +142,14 @@ func (a *app) userShowCmd() *cobra.Command {
 	}
 }
 
+// clientFor is a client, and the name of the user whom something is about: the caller, for none.
+func (a *app) clientFor(ctx context.Context, user string) (c *v1.Client, name string, err error) {
+	if c, err = a.client(); err == nil {
+		name, err = orMe(ctx, c, user)
+	}
+	return c, name, err
+}
+
 // orMe is name, or the caller's own for none.
 func orMe(ctx context.Context, c *v1.Client, name string) (string, error) {
 	if name != "" {
