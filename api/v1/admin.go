@@ -46,7 +46,8 @@ type Account struct {
 	Name        string        `json:"name"`
 	Parent      string        `json:"parent,omitempty"`
 	Billing     string        `json:"billing,omitempty" doc:"off, showback (default) or enforce"`
-	OutOfCredit string        `json:"out_of_credit,omitempty" doc:"where billing is enforced, what becomes of work with a rolling deposit once the credits are used up: stop (default), or drain: it runs to its time limit, what that costs is owed, and nothing new starts"`
+	OutOfCredit string        `json:"out_of_credit,omitempty" doc:"where billing is enforced, what becomes of work with a rolling deposit once the credits are used up: stop (default), drain: it runs to its time limit, what that costs is owed, and nothing new starts, or overdraft: jobs go on and begin up to a bound, and later grants repay it"`
+	Overdraft   string        `json:"overdraft,omitempty" doc:"how far jobs may go beyond the grants, in credits, where out_of_credit is overdraft"`
 	Group       string        `json:"group,omitempty" doc:"Unix group that its members follow"`
 	Closed      bool          `json:"closed,omitempty"`
 	Ends        *time.Time    `json:"ends,omitempty" doc:"from then on nothing starts, its members are none and its grants end; its own end, or that of one above it"`
@@ -60,9 +61,11 @@ type Account struct {
 
 // AccountMoney is an account's money at one moment, in credits.
 type AccountMoney struct {
-	Available string `json:"available"`
+	Available string `json:"available" doc:"of its grants"`
 	Deposits  string `json:"deposits"`
 	Spent     string `json:"spent"`
+	Overdrawn string `json:"overdrawn,omitempty" doc:"of its overdraft: spent or set aside, and not repaid"`
+	Owed      string `json:"owed,omitempty" doc:"of that what is spent, which the next credits repay"`
 }
 
 // Member is a user in an account.
@@ -84,7 +87,8 @@ type MemberRequest struct {
 // AccountPatch changes an account; what is absent stays.
 type AccountPatch struct {
 	Billing     *string `json:"billing,omitempty"`
-	OutOfCredit *string `json:"out_of_credit,omitempty" doc:"stop or drain"`
+	OutOfCredit *string `json:"out_of_credit,omitempty" doc:"stop, drain or overdraft; by an admin"`
+	Overdraft   *string `json:"overdraft,omitempty" doc:"how far jobs may go beyond the grants, in credits, at least what is used of it; with out_of_credit overdraft"`
 	Group       *string `json:"group,omitempty"`
 	Closed      *bool   `json:"closed,omitempty"`
 	Ends        *string `json:"ends,omitempty" doc:"RFC 3339, or never"`
@@ -270,6 +274,7 @@ type Grant struct {
 	Carried   string     `json:"carried,omitempty" doc:"out of it, into the next grant of its allowance, whose amount has it"`
 
 	Transferred string     `json:"transferred,omitempty" doc:"out of it, into grants of other accounts"`
+	Repaid      string     `json:"repaid,omitempty" doc:"of what is spent: what its account had spent of its overdraft before"`
 	Used        int64      `json:"used,omitempty" doc:"percent of it that are spent or set aside, rounded down"`
 	Warning     string     `json:"warning,omitempty" doc:"of an open one from 80 % on: how much is left, or that it is nearly used up from 95 % on"`
 	Lasts       *time.Time `json:"lasts,omitempty" doc:"in lists of grants: when an open one is used up if it is spent on as in the last 30 days; left out when its end comes first"`

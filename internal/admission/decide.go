@@ -290,7 +290,7 @@ func (d *decision) priced(book catalog.Book) {
 // deposit splits what is still to be set aside over the sources.
 func (d *decision) deposit(mode tenancy.Billing) {
 	need := d.out.Need - aside(d.Job)
-	sources := d.Ledger.Sources(d.path, d.Now)
+	sources := d.sources()
 	have := ledger.Available(sources)
 	d.out.Before = int64(have)
 	if need <= 0 {

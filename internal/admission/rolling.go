@@ -98,11 +98,21 @@ func (v View) lacking(j *workload.Job, to int64) (money.Micros, error) {
 // funds are the sources for so much more, with how much of it may be set aside. what is it for,
 // in words.
 func (d *decision) funds(need money.Micros, what string) (sources []ledger.Source, unfunded ledger.Account, take money.Micros) {
-	sources = d.Ledger.Sources(d.path, d.Now)
+	sources = d.sources()
 	if d.billing() == tenancy.BillingShowback {
 		return sources, ledger.Unfunded(d.Job.Account), need
 	}
 	return sources, "", d.within(need, ledger.Available(sources), what)
+}
+
+// sources are what pays for the request, in the order in which it does. An overdraft pays for
+// the jobs of its own account alone, and only where money decides: else nothing is owed.
+func (d *decision) sources() []ledger.Source {
+	var over ledger.Overdraft
+	if a := d.Subject.Account; d.billing() == tenancy.BillingEnforce {
+		over = ledger.Overdraft{Account: a.ID, Bound: a.MayOverdraw()}
+	}
+	return d.Ledger.Funds(d.path, d.Now, over)
 }
 
 // going are the funds for what goes on. Where its account drains, what its grants lack is owed;

@@ -52,8 +52,9 @@ to its own limit.`,
 	}
 	cmd.Flags().StringVar(&acc.Parent, "parent", "", "account above it")
 	cmd.Flags().StringVar(&acc.Billing, "billing", "", "off, showback or enforce")
-	cmd.Flags().StringVar(&acc.OutOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up")
-	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain"))
+	cmd.Flags().StringVar(&acc.OutOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up, or overdraft")
+	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain", "overdraft"))
+	cmd.Flags().StringVar(&acc.Overdraft, "overdraft", "", "credits by which jobs may go beyond the grants; later ones repay them")
 	cmd.Flags().StringVar(&acc.Group, "from-group", "", "Unix group whose members are the account's")
 	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it; by default never")
 	cmd.Flags().Int64Var(&acc.Weight, "weight", 0, "of its share, against accounts and members beside it (default 1)")
@@ -62,12 +63,23 @@ to its own limit.`,
 	return cmd
 }
 
-// drains says of an account what isn't usual.
-func drains(acc *v1.Account) string {
-	if acc.OutOfCredit != "drain" {
+// outOfCredit says of an account what isn't usual.
+func outOfCredit(acc *v1.Account) string {
+	switch acc.OutOfCredit {
+	case "drain":
+		return "drain: what runs goes on to its time limit, nothing new starts"
+	case "overdraft":
+		return "overdraft: jobs may use up to " + acc.Overdraft + " more, which the next credits repay"
+	}
+	return ""
+}
+
+// overdrawn says how much of an overdraft is used, if any is.
+func overdrawn(m *v1.AccountMoney) string {
+	if m == nil || m.Overdrawn == "" {
 		return ""
 	}
-	return "drain: what runs goes on to its time limit, nothing new starts"
+	return m.Overdrawn + " of the overdraft are used; " + m.Owed + " are owed"
 }
 
 // writeAccountLine is "nlp: 23 members, follows the group nlp-lab".
@@ -79,8 +91,11 @@ func (a *app) writeAccountLine(w io.Writer, acc *v1.Account) {
 	if acc.Billing != "" {
 		line += ", billing " + clean(acc.Billing)
 	}
-	if acc.OutOfCredit == "drain" {
+	switch acc.OutOfCredit {
+	case "drain":
 		line += ", drains when its credits are used up"
+	case "overdraft":
+		line += ", overdraft of " + acc.Overdraft
 	}
 	if acc.Ends != nil {
 		line += ", until " + a.until(acc.Ends)
@@ -166,7 +181,7 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 	if acc.Weight > 1 {
 		weight = strconv.FormatInt(acc.Weight, 10)
 	}
-	block(w, "account", acc.Name, "parent", acc.Parent, "state", state, "ends", a.until(acc.Ends), "billing", acc.Billing, "out of credit", drains(acc), "group", acc.Group, "weight", weight, "credits", money)
+	block(w, "account", acc.Name, "parent", acc.Parent, "state", state, "ends", a.until(acc.Ends), "billing", acc.Billing, "out of credit", outOfCredit(acc), "group", acc.Group, "weight", weight, "credits", money, "overdrawn", overdrawn(acc.Balance))
 	if len(acc.Grants) > 0 {
 		fmt.Fprintln(w)
 		a.grantTable(acc.Grants).write(w, a.width(), a.paintState)
@@ -191,14 +206,14 @@ func (a *app) writeAccount(w io.Writer, acc *v1.Account) {
 }
 
 func (a *app) accountSetCmd() *cobra.Command {
-	var billing, outOfCredit, unixGroup, ends string
+	var billing, outOfCredit, overdraft, unixGroup, ends string
 	var closed bool
 	var weight int64
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change an account",
 		Example: `  croft account set nlp --billing enforce
-  croft account set nlp --weight 3
+  croft account set nlp --out-of-credit overdraft --overdraft 50
   croft account set course --ends +30d`,
 		Args:              needArgs(1, 1, "NAME"),
 		ValidArgsFunction: firstArg(a.accountNames),
@@ -210,6 +225,9 @@ func (a *app) accountSetCmd() *cobra.Command {
 			}
 			if given("out-of-credit") {
 				p.OutOfCredit = &outOfCredit
+			}
+			if given("overdraft") {
+				p.Overdraft = &overdraft
 			}
 			if given("from-group") {
 				p.Group = &unixGroup
@@ -225,7 +243,7 @@ func (a *app) accountSetCmd() *cobra.Command {
 				p.Weight = &weight
 			}
 			if p == (v1.AccountPatch{}) {
-				return usage("change what? --billing, --out-of-credit, --from-group, --ends, --weight or --closed")
+				return usage("change what? --billing, --out-of-credit, --overdraft, --from-group, --ends, --weight or --closed")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -239,8 +257,9 @@ func (a *app) accountSetCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&billing, "billing", "", "off, showback or enforce")
-	cmd.Flags().StringVar(&outOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up")
-	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain"))
+	cmd.Flags().StringVar(&outOfCredit, "out-of-credit", "", "stop or drain what runs once credits are used up, or overdraft")
+	a.completeFlag(cmd, "out-of-credit", fixed("stop", "drain", "overdraft"))
+	cmd.Flags().StringVar(&overdraft, "overdraft", "", "credits by which jobs may go beyond the grants; later ones repay them")
 	cmd.Flags().StringVar(&unixGroup, "from-group", "", "Unix group to follow; \"\" follows none")
 	cmd.Flags().StringVar(&ends, "ends", "", "when it ends: +120d or a date, which is in it, or never")
 	cmd.Flags().Int64Var(&weight, "weight", 1, "of its share, against accounts and members beside it")

@@ -111,6 +111,9 @@ func (a *app) grantNotes(w io.Writer, list []v1.Grant) {
 		if g.Carried != "" {
 			notes = append(notes, clean(g.Carried)+" were carried over")
 		}
+		if g.Repaid != "" {
+			notes = append(notes, clean(g.Repaid)+" repaid the overdraft")
+		}
 		if g.Transferred != "" {
 			notes = append(notes, clean(g.Transferred)+" went to other accounts")
 		}

@@ -188,7 +188,7 @@ func giveAllowance(w *world.World, at world.Context, a allowance.Allowance, from
 	before, _ := w.Ledger.Grants.Get(a.Last)
 	carried := min(a.Left(before, w.Ledger.Balance(ledger.OfGrant(before.ID))), maxGrant)
 	a.Through, a.Last = to, g.ID
-	return a, append([]world.Change{allowance.Set{Row: a}}, wrap(w.Ledger.NewPosting(at.Seq, at.Now).Renew(g, before, carried))...)
+	return a, append([]world.Change{allowance.Set{Row: a}}, wrap(w.Ledger.NewPosting(at.Seq, at.Now).Renew(&w.Ledger, g, before, carried))...)
 }
 
 // awaited reports whether a grant's rest may be carried over by what is due already.

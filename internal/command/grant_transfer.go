@@ -55,6 +55,10 @@ func (c GrantTransfer) Decide(w *world.World, at world.Context) (world.Outcome, 
 	if short > 0 {
 		return world.Outcome{}, fault.New(codes.Conflict, "account %s has %s in grants of its own that can be spent now, asked for %s", c.From, ledger.Available(sources), c.Amount)
 	}
+	own := ledger.Available(w.Ledger.Sources([]id.Account{from.ID}, at.Now))
+	if used := w.Ledger.Overdrawn(from.ID); used > 0 && own-c.Amount < used {
+		return world.Outcome{}, fault.New(codes.Conflict, "account %s uses %s of its overdraft, which its credits are to repay: of %s at most %s can be given to others", c.From, used, own, max(own-used, 0))
+	}
 	p := w.Ledger.NewPosting(at.Seq, at.Now)
 	var given []ledger.Grant
 	var changes []ledger.Change
@@ -64,7 +68,7 @@ func (c GrantTransfer) Decide(w *world.World, at world.Context) (world.Outcome, 
 			ID: w.Ledger.NextGrant() + id.Grant(i), Account: to.ID, Amount: part.Amount, Source: old.Source, Start: at.Now, End: tenancy.Sooner(old.End, ends), OwnEnd: old.End,
 			Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now, Origin: old.ID,
 		}
-		given, changes = append(given, g), append(changes, p.Pass(old, g)...)
+		given, changes = append(given, g), append(changes, p.Pass(&w.Ledger, old, g)...)
 	}
 	return world.Outcome{
 		Changes: wrap(changes), Result: given,

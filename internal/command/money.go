@@ -59,7 +59,7 @@ func (c GrantGive) Decide(w *world.World, at world.Context) (world.Outcome, erro
 		End: tenancy.Sooner(c.End, ends), OwnEnd: c.End, Subtree: c.Subtree, By: id.User(at.Principal.User), Created: at.Now,
 	}
 	return world.Outcome{
-		Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Give(g)), Result: g,
+		Changes: wrap(w.Ledger.NewPosting(at.Seq, at.Now).Give(&w.Ledger, g)), Result: g,
 		Event: world.Event{Account: acc.ID, Message: c.Amount.String() + " credits from " + c.Source + " to " + acc.Name},
 	}, nil
 }

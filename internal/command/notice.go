@@ -85,6 +85,10 @@ func (NoticeTest) Decide(w *world.World, at world.Context) (world.Outcome, error
 	return world.Outcome{Event: world.Event{Message: "test of notices to " + at.Principal.Name}}, nil
 }
 
+// CreditsOver is the state of a CreditWarn that says that an overdraft begins to be used; of
+// others it is how much of the credits is used up, in percent.
+const CreditsOver = "overdraft"
+
 // CreditWarn notes that so much of an account's credits is used up that its managers are
 // told, or that there are more again. The server proposes it.
 type CreditWarn struct{ Account id.Account }
@@ -104,13 +108,20 @@ func (c CreditWarn) Decide(w *world.World, at world.Context) (world.Outcome, err
 	given, left := credits(w, c.Account, at.Now)
 	acc, _ := w.Tenancy.Accounts.Get(c.Account)
 	row.Changed = at.Now
-	text := fmt.Sprintf("%s has credits again: %s of %s are left", acc.Name, left, given)
-	if was, _ := w.Notices.Levels.Get(c.Account); row.Percent > was.Percent {
+	state, text := fmt.Sprint(row.Percent), fmt.Sprintf("%s has credits again: %s of %s are left", acc.Name, left, given)
+	switch was, _ := w.Notices.Levels.Get(c.Account); {
+	case row.Over && !was.Over:
+		state = CreditsOver
+		text = fmt.Sprintf("the credits of %s are used up: %s of its overdraft of %s are used or set aside", acc.Name, w.Ledger.Overdrawn(acc.ID), acc.Overdraft)
+	case row.Percent > was.Percent:
 		text = fmt.Sprintf("%d %% of the credits of %s are used up or set aside: %s of %s are left", row.Percent, acc.Name, left, given)
+	case was.Over && !row.Over:
+		state = "0"
+		text = fmt.Sprintf("%s uses nothing of its overdraft any more: %s of its credits of %s are left", acc.Name, left, given)
 	}
 	return world.Outcome{
 		Changes: []world.Change{notice.LevelSet{Row: row}},
-		Event:   world.Event{Account: c.Account, State: fmt.Sprint(row.Percent), Message: text},
+		Event:   world.Event{Account: c.Account, State: state, Message: text},
 	}, nil
 }
 
@@ -123,7 +134,8 @@ func CreditLevel(w *world.World, a id.Account, now int64) (row notice.Level, cha
 	if given, left := credits(w, a, now); given > 0 && acc.Billing != tenancy.BillingOff && acc.Retired == 0 {
 		row.Percent, _ = was.Next(money.Percent(given-left, given))
 	}
-	return row, row.Percent != was.Percent
+	row.Over = acc.Retired == 0 && w.Ledger.Overdrawn(a) > 0
+	return row, row.Percent != was.Percent || row.Over != was.Over
 }
 
 // credits is what an account's own grants that may be spent came to, and what of it is

@@ -98,21 +98,29 @@ func (h *history) note(c world.Change) {
 	}
 }
 
+func newHistory(t *rapid.T) *history {
+	h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}, used: map[limitUser]int64{}, tokens: map[id.Token]tenancy.Token{}}
+	shared := true
+	h.must(t, h.user("root"), command.PartitionPut{Name: "main", ShareDevices: &shared})
+	for _, d := range h.w.Ledger.Tiles.All() {
+		h.tiles[d.Device] = []ledger.Tile{d}
+	}
+	return h
+}
+
 // Whatever happens: money is conserved, no limit is passed, deposits equal what
 // open jobs have set aside, every device-second has one payer, what was charged is
 // what was metered, and the same command decides the same twice.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{sim: newSim(t), tiles: map[string][]ledger.Tile{}, rows: map[id.Job]*workload.Job{}, states: map[[2]int64]workload.JobState{}, ran: map[id.Attempt]*workload.Job{}, used: map[limitUser]int64{}, tokens: map[id.Token]tenancy.Token{}}
-		shared := true
-		h.must(t, h.user("root"), command.PartitionPut{Name: "main", ShareDevices: &shared})
-		for _, d := range h.w.Ledger.Tiles.All() {
-			h.tiles[d.Device] = []ledger.Tile{d}
-		}
+		h := newHistory(t)
 		for r, most := range map[limits.Resource]int64{limits.GPU: 3000, limits.CPU: 24_000, limits.Running: 3, limits.Submitted: 6} {
 			h.must(t, h.user("root"), command.LimitPut{Account: "nlp", Resource: r, Max: most})
 		}
 		h.must(t, h.user("root"), command.QoSPut{Create: true, Name: "urgent", Priority: num(1000), Preempts: &[]string{"normal"}})
+		if rapid.Bool().Draw(t, "poor") {
+			h.overdraws(t)
+		}
 		for range rapid.IntRange(0, 4).Draw(t, "limits") {
 			h.limit(t)
 		}
@@ -372,7 +380,12 @@ func (h *history) environment(t *rapid.T) {
 		h.do(t, system, command.Contact{Lost: rapid.Bool().Draw(t, "lost")})
 	case 5:
 		h.do(t, root, command.AccountPut{Name: "vision", Billing: text(rapid.SampledFrom([]string{"off", "showback", "enforce"}).Draw(t, "billing"))})
-		h.do(t, root, command.AccountPut{Name: rapid.SampledFrom([]string{"nlp", "vision"}).Draw(t, "account"), OutOfCredit: text(rapid.SampledFrom([]string{"stop", "drain"}).Draw(t, "out of credit"))})
+		put := command.AccountPut{Name: rapid.SampledFrom([]string{"nlp", "vision"}).Draw(t, "account"), OutOfCredit: text(rapid.SampledFrom([]string{"stop", "drain", "overdraft"}).Draw(t, "out of credit"))}
+		if *put.OutOfCredit == "overdraft" {
+			bound := money.Micros(rapid.Int64Range(1, 20).Draw(t, "overdraft")) * money.Credit
+			put.Overdraft = &bound
+		}
+		h.do(t, root, put)
 	case 7:
 		cancel, keep := rapid.Bool().Draw(t, "cancel"), rapid.Bool().Draw(t, "keep")
 		h.do(t, root, command.QoSPut{Name: "normal", Contract: command.ContractChange{Cancel: &cancel, Keep: &keep}})
@@ -493,6 +506,7 @@ func (h *history) check(t *rapid.T) {
 	if sum != 0 {
 		t.Fatalf("money was made: %s", sum)
 	}
+	h.overdrafts(t)
 	for _, j := range h.w.Workload.Jobs.All() {
 		for _, p := range j.Sources {
 			a := ledger.Deposit(j.ID, ledger.Account(p.Source))

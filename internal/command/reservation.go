@@ -288,7 +288,7 @@ func affordable(w *world.World, r placement.Reservation, of []placement.Booking,
 			}
 		}
 	}
-	have := ledger.Available(w.Ledger.Sources(w.Tenancy.Path(payer.ID), now))
+	have := ledger.Available(w.Ledger.Funds(w.Tenancy.Path(payer.ID), now, ledger.Overdraft{Account: payer.ID, Bound: payer.MayOverdraw()}))
 	if payer.Billing == tenancy.BillingEnforce && have < sum {
 		return sum, fault.New(codes.Conflict, "the devices cost %s if nobody uses them, account %s has %s left", sum, payer.Name, have)
 	}

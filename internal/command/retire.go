@@ -229,6 +229,9 @@ func needs(w *world.World, a id.Account) []string {
 	for _, r := range w.Allowances.Of(a) {
 		by = append(by, "allowance "+r.Name+" gives it credits")
 	}
+	if owed := w.Ledger.Owed(a); owed > 0 {
+		by = append(by, fmt.Sprintf("it owes %s of its overdraft, which a grant repays", owed))
+	}
 	by = append(by, sharesOf(w, func(s share.Share) bool { return s.Account == a })...)
 	for _, q := range w.Catalog.QoS.All() {
 		if slices.Contains(q.Allow, a) {

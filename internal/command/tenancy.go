@@ -24,7 +24,8 @@ type AccountPut struct {
 	Ends    *int64 `json:",omitempty"` // ns; 0: never
 	Weight  *int64 `json:",omitempty"` // of its share
 
-	OutOfCredit *string `json:",omitempty"` // stop or drain
+	OutOfCredit *string       `json:",omitempty"` // stop, drain or overdraft
+	Overdraft   *money.Micros `json:",omitempty"` // how far jobs may go beyond the grants
 }
 
 // Kind is account.create or account.set.
@@ -52,7 +53,10 @@ func (c AccountPut) Decide(w *world.World, at world.Context) (world.Outcome, err
 		}
 		row = tenancy.Account{ID: w.Tenancy.NextAccount(), Name: c.Name, Parent: parent.ID, Billing: tenancy.BillingShowback, Created: at.Now}
 		if !w.Can(at.Principal, access.MoneyGive, 0, 0) {
-			row.Billing, row.OutOfCredit = parent.Billing, parent.OutOfCredit // else a manager could make himself an account that never runs out
+			row.Billing = parent.Billing // else a manager could make himself an account that never runs out
+			if row.OutOfCredit = parent.OutOfCredit; row.OutOfCredit == tenancy.Overdraft {
+				row.OutOfCredit = tenancy.Stop // nor gets another overdraft with each
+			}
 		}
 	case !exists || !w.Can(at.Principal, access.AccountSee, 0, row.ID):
 		return world.Outcome{}, fault.NotFound("account", c.Name)
@@ -117,15 +121,8 @@ func (c AccountPut) apply(w *world.World, at world.Context, row *tenancy.Account
 		}
 		row.Billing = mode
 	}
-	if c.OutOfCredit != nil {
-		way, ok := tenancy.ParseOutOfCredit(*c.OutOfCredit)
-		if !ok {
-			return fault.Invalid("out_of_credit", "must be stop or drain")
-		}
-		if now := cmp.Or(row.OutOfCredit, tenancy.Stop); way != now && !w.Can(at.Principal, access.MoneyGive, 0, 0) {
-			return fault.New(codes.Denied, "only an admin may change what becomes of what runs in an account without credits")
-		}
-		row.OutOfCredit = way
+	if err := c.outOfCredit(w, at, row); err != nil {
+		return err
 	}
 	if c.Group != nil {
 		if *c.Group != "" && tenancy.CheckName(*c.Group) != nil {
@@ -153,6 +150,40 @@ func (c AccountPut) apply(w *world.World, at world.Context, row *tenancy.Account
 		row.Closed = *c.Closed
 	}
 	return c.end(w, at, row)
+}
+
+// outOfCredit sets what becomes of jobs once the grants are used up. It is for those to say
+// who give money: an overdraft is money that is given before there is any.
+func (c AccountPut) outOfCredit(w *world.World, at world.Context, row *tenancy.Account) error {
+	was := *row
+	if c.OutOfCredit != nil {
+		way, ok := tenancy.ParseOutOfCredit(*c.OutOfCredit)
+		if !ok {
+			return fault.Invalid("out_of_credit", "must be stop, drain or overdraft")
+		}
+		row.OutOfCredit = way
+	}
+	if c.Overdraft != nil {
+		row.Overdraft = *c.Overdraft
+	}
+	same := cmp.Or(row.OutOfCredit, tenancy.Stop) == cmp.Or(was.OutOfCredit, tenancy.Stop)
+	if same && row.Overdraft == was.Overdraft {
+		return nil
+	}
+	if !w.Can(at.Principal, access.MoneyGive, 0, 0) {
+		return fault.New(codes.Denied, "only an admin may change what becomes of what runs in an account without credits")
+	}
+	used := w.Ledger.Overdrawn(row.ID)
+	switch {
+	case row.OutOfCredit != tenancy.Overdraft && c.Overdraft != nil:
+		return fault.Invalid("overdraft", "is for an account that has one: set out_of_credit to overdraft too")
+	case row.OutOfCredit != tenancy.Overdraft:
+	case row.Overdraft <= 0 || row.Overdraft > maxGrant:
+		return fault.Invalid("overdraft", "says how far jobs may go beyond the grants: more than 0 and at most %s credits; out_of_credit stop ends it", maxGrant)
+	case row.Overdraft < used:
+		return fault.Invalid("overdraft", "%s of it are used already: give credits, which repay it (croft grant add %s AMOUNT --source NAME), or let nothing more be used (out_of_credit stop)", used, row.Name)
+	}
+	return nil
 }
 
 // end sets the account's end. Who isn't an admin may only bring it nearer.

@@ -11,6 +11,7 @@ import (
 	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/fault"
 	"croft.dev/croft/internal/id"
+	"croft.dev/croft/internal/money"
 	"croft.dev/croft/internal/query"
 	"croft.dev/croft/internal/tenancy"
 )
@@ -42,10 +43,27 @@ func (c *call) createAccount(in v1.Account) (v1.Account, error) {
 	if cmd.Ends, err = given("ends", in.Ends); err != nil {
 		return v1.Account{}, err
 	}
+	if in.Overdraft != "" {
+		if cmd.Overdraft, err = overdraft(&in.Overdraft); err != nil {
+			return v1.Account{}, err
+		}
+	}
 	if _, err := c.do(cmd); err != nil {
 		return v1.Account{}, err
 	}
 	return c.Reader.Account(c.p, in.Name)
+}
+
+// overdraft reads how far an account may go beyond its grants; nil: isn't said.
+func overdraft(text *string) (*money.Micros, error) {
+	if text == nil {
+		return nil, nil
+	}
+	n, err := money.Parse(*text)
+	if err != nil {
+		return nil, fault.Invalid("overdraft", "%v", err)
+	}
+	return &n, nil
 }
 
 func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
@@ -53,7 +71,11 @@ func (c *call) setAccount(in v1.AccountPatch) (v1.Account, error) {
 	if err != nil {
 		return v1.Account{}, err
 	}
-	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, OutOfCredit: in.OutOfCredit, Group: in.Group, Closed: in.Closed, Ends: ends, Weight: in.Weight}); err != nil {
+	over, err := overdraft(in.Overdraft)
+	if err != nil {
+		return v1.Account{}, err
+	}
+	if _, err := c.do(command.AccountPut{Name: c.path("name"), Billing: in.Billing, OutOfCredit: in.OutOfCredit, Overdraft: over, Group: in.Group, Closed: in.Closed, Ends: ends, Weight: in.Weight}); err != nil {
 		return v1.Account{}, err
 	}
 	return c.Reader.Account(c.p, c.path("name"))

@@ -6,6 +6,7 @@ import (
 
 	"croft.dev/croft/internal/id"
 	"croft.dev/croft/internal/money"
+	"croft.dev/croft/internal/table"
 )
 
 // Payer is whose money a posting is about.
@@ -22,6 +23,8 @@ type Posting struct {
 	Seq  int64
 	At   int64
 	next id.Transfer
+
+	moved table.Table[Account, money.Micros] // by what was posted so far
 }
 
 // NewPosting returns a stamp for one decision on s.
@@ -39,15 +42,18 @@ func (p *Posting) transfer(from, to Account, amount money.Micros, kind Kind, who
 		Job: who.Job, Attempt: who.Attempt, Account: who.Account, User: who.User, Token: who.Token,
 	}
 	p.next++
+	add(&p.moved, from, -amount)
+	add(&p.moved, to, amount)
 	return []Change{Posted{t}}
 }
 
-// Give posts a new grant: money from its source into the grant.
-func (p *Posting) Give(g Grant) []Change { return p.Renew(g, Grant{}, 0) }
+// Give posts a new grant: money from its source into the grant, and out of that into what its
+// account owes.
+func (p *Posting) Give(s *State, g Grant) []Change { return p.Renew(s, g, Grant{}, 0) }
 
 // Renew posts a grant with, in addition to its amount, what is carried over out of the one
 // before.
-func (p *Posting) Renew(g, before Grant, carried money.Micros) []Change {
+func (p *Posting) Renew(s *State, g, before Grant, carried money.Micros) []Change {
 	own, who := g.Amount, Payer{Account: g.Account, User: g.By}
 	g.Amount += carried
 	out := append([]Change{GrantSet{g}}, p.transfer(Funding(g.Source), OfGrant(g.ID), own, KindGrant, who)...)
@@ -55,16 +61,16 @@ func (p *Posting) Renew(g, before Grant, carried money.Micros) []Change {
 		before.Carried += carried
 		out = append(append(out, GrantSet{before}), p.transfer(OfGrant(before.ID), OfGrant(g.ID), carried, KindCarry, who)...)
 	}
-	return out
+	return append(out, p.settle(s, g.Account, 0, g)...)
 }
 
 // Pass moves what a new grant is of out of another account's grant. Each account's postings
 // say what it has been given in all: the one gives it up to where it came from, and from there
 // it is given to the other.
-func (p *Posting) Pass(from, to Grant) []Change {
+func (p *Posting) Pass(s *State, from, to Grant) []Change {
 	from.Passed += to.Amount
 	out := append([]Change{GrantSet{from}}, p.transfer(OfGrant(from.ID), Funding(from.Source), to.Amount, KindGiveUp, Payer{Account: from.Account, User: to.By})...)
-	return append(out, p.Give(to)...)
+	return append(out, p.Give(s, to)...)
 }
 
 // Part is what one source contributes to a deposit.
@@ -160,13 +166,14 @@ func (p *Posting) Correct(paid []Part, amount money.Micros, who Payer) (out []Ch
 }
 
 // Return gives what is left of a deposit back to where it came from; a grant that
-// ended longer than RefundTail ago no longer takes it: it expires.
+// ended longer than RefundTail ago no longer takes it: it expires. What its account owes is
+// repaid before anything else is done with it.
 func (p *Posting) Return(s *State, parts []Part, who Payer) []Change {
 	var out []Change
 	for _, part := range parts {
 		out = append(out, p.transfer(Deposit(who.Job, part.Source), s.home(part.Source, p.At), part.Amount, KindReturn, who)...)
 	}
-	return out
+	return append(out, p.settled(s, parts, who)...)
 }
 
 // Refund gives money that was charged back to its sources, as Return does, and
@@ -177,7 +184,7 @@ func (p *Posting) Refund(s *State, parts []Part, cause Cause, who Payer) []Chang
 		out = append(out, p.transfer(Spent(who.Account), s.home(part.Source, p.At), part.Amount, KindRefund, who)...)
 		out = append(out, p.transfer(Platform, Waste(cause), part.Amount, KindWaste, who)...)
 	}
-	return out
+	return append(out, p.settled(s, parts, who)...)
 }
 
 // Lost posts platform money to a cause of waste.
@@ -202,11 +209,16 @@ func (s *State) home(source Account, at int64) Account {
 
 // closedFor reports whether a source no longer takes money back.
 func (s *State) closedFor(source Account, at int64) bool {
-	n, ok := strings.CutPrefix(string(source), "grant:")
-	if !ok {
-		return false
+	g, ok := s.Grants.Get(grantOf(source))
+	return ok && !g.Open(at)
+}
+
+// grantOf is the grant whose own ledger account it is; 0: none's.
+func grantOf(a Account) id.Grant {
+	n, ok := strings.CutPrefix(string(a), "grant:")
+	g, err := strconv.ParseInt(n, 10, 64)
+	if !ok || err != nil {
+		return 0
 	}
-	gid, err := strconv.ParseInt(n, 10, 64)
-	g, ok := s.Grants.Get(id.Grant(gid))
-	return err == nil && ok && !g.Open(at)
+	return id.Grant(g)
 }

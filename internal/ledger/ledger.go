@@ -30,8 +30,8 @@ func OfGrant(g id.Grant) Account { return Account(fmt.Sprintf("grant:%d", g)) }
 // Unfunded is what showback posts beyond an account's grants: it may go below 0.
 func Unfunded(a id.Account) Account { return Account(fmt.Sprintf("unfunded:%d", a)) }
 
-// Deposit is what a job has set aside out of one source (a grant's or Unfunded's
-// ledger account).
+// Deposit is what a job has set aside out of one source (the ledger account of a grant,
+// of an overdraft, or Unfunded).
 func Deposit(j id.Job, source Account) Account {
 	return Account(fmt.Sprintf("deposit:%d:%s", j, source))
 }
@@ -47,7 +47,8 @@ func Waste(c Cause) Account { return Account("waste:" + string(c)) }
 
 // Open reports whether the account may go below zero: only sources may.
 func (a Account) Open() bool {
-	return strings.HasPrefix(string(a), "funding:") || strings.HasPrefix(string(a), "unfunded:")
+	s := string(a)
+	return strings.HasPrefix(s, "funding:") || strings.HasPrefix(s, "unfunded:") || strings.HasPrefix(s, "overdraft:")
 }
 
 // Kind says what a transfer is for.
@@ -64,6 +65,8 @@ const (
 	KindReturn  Kind = "return"
 	KindRefund  Kind = "refund"
 	KindExpire  Kind = "expire"
+	KindRepay   Kind = "repay" // out of a grant, of what its account owes beyond its grants
+	KindUnpay   Kind = "unpay" // back into it, since it isn't owed after all
 	KindWaste   Kind = "waste"
 )
 

@@ -70,7 +70,7 @@ func TestTransfersBalance(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
 				g := ledger.Grant{ID: b.NextGrant(), Account: 1, Amount: amount(t, 1), Source: "x", Start: now, End: now + rapid.Int64Range(1, 40*day).Draw(t, "life")}
-				b.post(t, b.posting(now).Give(g))
+				b.post(t, b.posting(now).Give(&b.State, g))
 			case 1:
 				parts, short := ledger.Split(b.Sources([]id.Account{1}, now), amount(t, 0), rapid.SampledFrom([]ledger.Account{"", "unfunded:1"}).Draw(t, "unfunded"))
 				if short == 0 {
@@ -158,7 +158,7 @@ func TestSplitSpendsInOrderOfEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &books{sums: map[ledger.Account]money.Micros{}}
 		for range rapid.IntRange(0, 8).Draw(t, "grants") {
-			b.post(t, b.posting(0).Give(ledger.Grant{
+			b.post(t, b.posting(0).Give(&b.State, ledger.Grant{
 				ID: b.NextGrant(), Account: id.Account(rapid.IntRange(1, 4).Draw(t, "account")), Amount: amount(t, 1), Source: "x",
 				Start: rapid.Int64Range(0, 3).Draw(t, "start"), End: rapid.Int64Range(0, 6).Draw(t, "end"), Subtree: rapid.Bool().Draw(t, "subtree"),
 			}))
@@ -240,7 +240,7 @@ func TestRefundTail(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var s ledger.State
-			for _, c := range s.NewPosting(1, 0).Give(ledger.Grant{ID: 1, Account: 1, Amount: 10, Source: "x", End: end}) {
+			for _, c := range s.NewPosting(1, 0).Give(&s, ledger.Grant{ID: 1, Account: 1, Amount: 10, Source: "x", End: end}) {
 				s.Fold(c)
 			}
 			who, parts := ledger.Payer{Job: 1, Account: 1}, []ledger.Part{{Source: ledger.OfGrant(1), Amount: 4}}

@@ -79,13 +79,15 @@ func (s *State) Fold(c Change) {
 	}
 }
 
-// add keeps only balances that aren't zero, so that closed deposits cost nothing.
-func (s *State) add(a Account, d money.Micros) {
-	b, _ := s.balances.Get(a)
+func (s *State) add(a Account, d money.Micros) { add(&s.balances, a, d) }
+
+// add keeps only sums that aren't zero, so that closed deposits cost nothing.
+func add(sums *table.Table[Account, money.Micros], a Account, d money.Micros) {
+	b, _ := sums.Get(a)
 	if b += d; b == 0 {
-		s.balances.Delete(a)
+		sums.Delete(a)
 	} else {
-		s.balances.Set(a, b)
+		sums.Set(a, b)
 	}
 }
 

@@ -31,7 +31,7 @@ func newTill(t fataler, spec workload.Spec, rate money.Rate, deposit money.Micro
 	spec.Partition = "main"
 	c.prices.Fold(catalog.PriceSet{Row: catalog.Price{ID: 1, CPU: rate}})
 	for i, n := range []money.Micros{2 * money.Credit, 50 * money.Credit} {
-		c.fold(c.ledger.NewPosting(1, 0).Give(ledger.Grant{ID: c.ledger.NextGrant(), Account: 1, Amount: n, Source: "x", End: int64(i+1) * 1000 * hour}))
+		c.fold(c.ledger.NewPosting(1, 0).Give(&c.ledger, ledger.Grant{ID: c.ledger.NextGrant(), Account: 1, Amount: n, Source: "x", End: int64(i+1) * 1000 * hour}))
 	}
 	c.job = &workload.Job{ID: 1, User: 1, Account: 1, Spec: spec, Factor: 1000, Billing: "enforce", State: workload.Running}
 	parts, short := ledger.Split(c.ledger.Sources([]id.Account{1}, 0), deposit, "")

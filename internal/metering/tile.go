@@ -258,7 +258,7 @@ func (s Scene) unused(p *ledger.Posting, books *ledger.State, t *ledger.Tile, co
 	if payer.Billing == tenancy.BillingShowback {
 		unfunded = ledger.Unfunded(payer.ID)
 	}
-	parts, short := ledger.Split(books.Sources(s.Tenancy.Path(payer.ID), p.At), cost, unfunded)
+	parts, short := ledger.Split(books.Funds(s.Tenancy.Path(payer.ID), p.At, ledger.Overdraft{Account: payer.ID, Bound: payer.MayOverdraw()}), cost, unfunded)
 	t.Posted = cost - short
 	who := ledger.Payer{Account: payer.ID}
 	out := append(p.Spend(parts, who), p.Lost(t.Cause, short, who)...)

@@ -103,6 +103,7 @@ func (c Contact) Told() Wants {
 type Level struct {
 	Account id.Account
 	Percent int64 // 0, or one of Levels
+	Over    bool  // the overdraft is used
 	Changed int64 // ns
 }
 

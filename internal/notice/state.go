@@ -45,7 +45,7 @@ func (b *Book) Fold(c Change) {
 		}
 		b.Contacts.Set(c.Row.User, c.Row)
 	case LevelSet:
-		if c.Row.Percent == 0 {
+		if c.Row.Percent == 0 && !c.Row.Over {
 			b.Levels.Delete(c.Row.Account)
 			return
 		}

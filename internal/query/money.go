@@ -92,6 +92,9 @@ func (v view) grantWire(g ledger.Grant) v1.Grant {
 	if g.Passed > 0 {
 		out.Transferred = g.Passed.String()
 	}
+	if repaid := v.w.Ledger.RepaidBy(g); repaid > 0 {
+		out.Repaid = repaid.String()
+	}
 	source := ledger.OfGrant(g.ID)
 	rest := v.w.Ledger.Balance(source)
 	aside := v.aside().source[string(source)]
@@ -224,6 +227,9 @@ func (r *Reader) Transfers(ctx context.Context, p access.Principal, q TransferQu
 // the caller may read.
 func (v view) ownsLedger(a ledger.Account) bool {
 	kind, rest, _ := strings.Cut(string(a), ":")
+	if kind == "repaid" { // by which grant is said behind its account
+		kind, rest = "spent", rest[:max(strings.Index(rest, ":"), 0)]
+	}
 	n, err := strconv.ParseInt(rest, 10, 64)
 	if err != nil || n <= 0 {
 		return false
@@ -232,7 +238,7 @@ func (v view) ownsLedger(a ledger.Account) bool {
 	case "grant":
 		g, ok := v.w.Ledger.Grants.Get(id.Grant(n))
 		return ok && v.may(access.AccountRead, 0, g.Account)
-	case "spent", "unfunded":
+	case "spent", "unfunded", "overdraft":
 		return v.may(access.AccountRead, 0, id.Account(n))
 	}
 	return false

@@ -273,12 +273,12 @@ func (v view) requestChanges(r approval.Request) []v1.RequestChange {
 		return []v1.RequestChange{{What: "role of " + v.user(r.User) + " in " + x.Join.Account, Before: was, After: x.Join.Role}}
 	case approval.KindCredits:
 		have := v.spendable(r.Account)
-		return []v1.RequestChange{{What: "credits of " + x.Credits.Account, Before: have.String(), After: sumText(have, x.Credits.Amount)}}
+		return []v1.RequestChange{{What: "credits of " + x.Credits.Account, Before: have.String(), After: v.given(r.Account, x.Credits.Amount)}}
 	case approval.KindTransfer:
 		from, to := v.spendable(r.Account), v.spendable(r.Other)
 		return []v1.RequestChange{
 			{What: "credits of " + x.Transfer.From, Before: from.String(), After: (from - x.Transfer.Amount).String()},
-			{What: "credits of " + x.Transfer.To, Before: to.String(), After: sumText(to, x.Transfer.Amount)},
+			{What: "credits of " + x.Transfer.To, Before: to.String(), After: v.given(r.Other, x.Transfer.Amount)},
 		}
 	case approval.KindWall:
 		j, ok := v.w.Workload.Jobs.Get(x.Wall.Job)
@@ -317,10 +317,11 @@ func (v view) spendable(a id.Account) money.Micros {
 	return ledger.Available(v.w.Ledger.Sources([]id.Account{a}, v.now))
 }
 
-func sumText(a, b money.Micros) string {
-	n, err := a.Add(b)
+// given is what they have once the account is given so much, which repays what it owes.
+func (v view) given(a id.Account, more money.Micros) string {
+	n, err := v.spendable(a).Add(more)
 	if err != nil {
 		return "more than can be counted"
 	}
-	return n.String()
+	return (n - min(max(v.w.Ledger.Owed(a), 0), n)).String()
 }

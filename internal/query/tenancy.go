@@ -112,6 +112,9 @@ func (v view) accountWire(a tenancy.Account) v1.Account {
 	}
 	if a.Billing == tenancy.BillingEnforce {
 		out.OutOfCredit = string(cmp.Or(a.OutOfCredit, tenancy.Stop))
+		if most := a.MayOverdraw(); most > 0 {
+			out.Overdraft = most.String()
+		}
 	}
 	// An ancestor is named also to those who may not look into it: it may bound
 	// what the account can do.
@@ -126,10 +129,14 @@ func (v view) accountWire(a tenancy.Account) v1.Account {
 // aside, and what it has spent.
 func (v view) money(a id.Account) *v1.AccountMoney {
 	path := v.w.Tenancy.Path(a)
-	return &v1.AccountMoney{
+	out := &v1.AccountMoney{
 		Available: ledger.Available(v.w.Ledger.Sources(path, v.now)).String(),
 		Deposits:  v.aside().account[a].String(), Spent: v.w.Ledger.Balance(ledger.Spent(a)).String(),
 	}
+	if used := v.w.Ledger.Overdrawn(a); used > 0 {
+		out.Overdrawn, out.Owed = used.String(), max(v.w.Ledger.Owed(a), 0).String()
+	}
+	return out
 }
 
 // Users lists the users that the caller may see: himself, or everybody.

@@ -215,6 +215,7 @@ func (a *audit) compareBalances() {
 			a.balance.want(false, "%s has 0.000, its transfers come to %s", acc, money.Micros(a.balances[acc]))
 		}
 	}
+	a.compareOverdrafts()
 	var aside int
 	for acc := range a.balances {
 		if isDeposit(acc) {
@@ -232,6 +233,15 @@ func (a *audit) compareBalances() {
 		}
 	}
 	a.deposits.want(open == aside, "%d deposits aren't empty, open jobs have %d", aside, open)
+}
+
+// compareOverdrafts sees that no account has gone beyond its grants further than it may.
+func (a *audit) compareOverdrafts() {
+	for k, row := range a.w.Tenancy.Accounts.All() {
+		if used := a.w.Ledger.Overdrawn(k); used != 0 {
+			a.signs.want(used > 0 && used <= row.Overdraft, "account %s has overdrawn %s, it may %s", row.Name, used, row.Overdraft)
+		}
+	}
 }
 
 func isDeposit(acc ledger.Account) bool {

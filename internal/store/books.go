@@ -280,10 +280,11 @@ func (s *Store) DailyDiffers(ctx context.Context) (rows int64, first string, err
 			UNION ALL SELECT account, at` + day + `, grant_id,
 				-(CASE WHEN kind IN ('grant', 'carry') THEN amount WHEN kind = 'give_up' THEN -amount ELSE 0 END),
 				-(CASE WHEN kind = 'correct' OR kind = 'deposit' AND source NOT LIKE 'deposit:%' THEN amount WHEN kind IN ('charge', 'return') THEN -amount ELSE 0 END),
-				-(CASE WHEN kind = 'charge' THEN amount WHEN kind IN ('correct', 'refund') THEN -amount ELSE 0 END),
-				-(CASE WHEN kind = 'expire' OR kind IN ('return', 'refund') AND target = 'expired' THEN amount ELSE 0 END)
+				-(CASE WHEN kind IN ('charge', 'repay') THEN amount WHEN kind IN ('correct', 'refund', 'unpay') THEN -amount ELSE 0 END),
+				-(CASE WHEN kind = 'expire' OR kind IN ('return', 'refund', 'unpay') AND target = 'expired' THEN amount ELSE 0 END)
 			FROM transfer WHERE account <> 0 AND kind <> 'waste'
-			UNION ALL SELECT account, at` + day + `, CAST(SUBSTR(source, 7) AS BIGINT), amount, 0, 0, 0 FROM transfer WHERE kind = 'carry') AS both_sides
+			UNION ALL SELECT account, at` + day + `, CAST(SUBSTR(source, 7) AS BIGINT), amount, 0, 0, 0 FROM transfer WHERE kind = 'carry'
+			UNION ALL SELECT account, at` + day + `, 0, 0, 0, CASE WHEN kind = 'repay' THEN amount ELSE -amount END, 0 FROM transfer WHERE kind IN ('repay', 'unpay')) AS both_sides
 		GROUP BY account, day, grant_id HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0 OR SUM(d) <> 0 ORDER BY 1 LIMIT 1`,
 		`SELECT 'job ' || job || ', attempt ' || attempt || ', account ' || account || ' on day ' || day || ', grant ' || grant_id, 0, 0, CAST(SUM(a) AS BIGINT), CAST(SUM(b) AS BIGINT) FROM (
 			SELECT account, day, person, job, attempt, grant_id, spent AS a, lost AS b FROM spent_day

@@ -79,9 +79,11 @@ func (b *batchRows) addDaily(t *ledger.Transfer) error {
 	if err := b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day, Grant: grant}, m); err != nil {
 		return err
 	}
-	if t.Kind == ledger.KindCarry { // it has two grants
-		m.Given = -m.Given
-		return b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day, Grant: id.Grant(grantIn(t.From))}, m)
+	switch t.Kind {
+	case ledger.KindCarry: // it has two grants
+		return b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day, Grant: id.Grant(grantIn(t.From))}, MoneyDay{Given: -m.Given})
+	case ledger.KindRepay, ledger.KindUnpay: // what was spent beyond grants becomes the grant's, or again isn't
+		return b.addMoney(MoneyDay{Account: t.Account, Day: t.At / Day}, MoneyDay{Spent: -m.Spent})
 	}
 	ofJob := SpentDay{Account: t.Account, Day: t.At / Day, User: t.User, Job: t.Job, Attempt: t.Attempt, Grant: grant}
 	if s != (SpentDay{}) {
@@ -118,7 +120,8 @@ func (b *batchRows) addMoney(key, m MoneyDay) error {
 }
 
 // Effects is what a transfer adds to the sums of its day; of what is carried over, to those
-// of the grant that it goes into.
+// of the grant that it goes into; of what is repaid or isn't after all, to those of the grant
+// and, the other way round, to those of what was spent beyond grants.
 func Effects(t ledger.Transfer) (m MoneyDay, s SpentDay) {
 	switch t.Kind {
 	case ledger.KindGrant, ledger.KindCarry:
@@ -139,6 +142,15 @@ func Effects(t ledger.Transfer) (m MoneyDay, s SpentDay) {
 		m.Spent = -t.Amount
 	case ledger.KindExpire:
 		m.Expired = t.Amount
+	case ledger.KindRepay:
+		m.Spent = t.Amount
+		return m, s // nothing was charged
+	case ledger.KindUnpay:
+		m.Spent = -t.Amount
+		if t.To == ledger.Expired {
+			m.Expired = t.Amount
+		}
+		return m, s
 	case ledger.KindWaste:
 		if t.Job != 0 && t.Account != 0 && t.To == ledger.Waste(ledger.CauseEnding) {
 			s.Lost = t.Amount

@@ -88,7 +88,7 @@ func (l loader) tenancy() error {
 		load(l, credentials(), "WHERE sealed <> '' ORDER BY person, registry", func(r *tenancy.Credential) world.Change { return tenancy.CredentialSet{Row: *r} }),
 		load(l, sshKeys(), "WHERE blob <> '' ORDER BY fingerprint", func(r *tenancy.SSHKey) world.Change { return tenancy.SSHKeySet{Row: *r} }),
 		load(l, contacts(), "WHERE address <> '' OR wants <> '' ORDER BY person", func(r *notice.Contact) world.Change { return notice.ContactSet{Row: *r} }),
-		load(l, creditLevels(), "WHERE percent <> 0 ORDER BY account", func(r *notice.Level) world.Change { return notice.LevelSet{Row: *r} }),
+		load(l, creditLevels(), "WHERE percent <> 0 OR overdrawn ORDER BY account", func(r *notice.Level) world.Change { return notice.LevelSet{Row: *r} }),
 		load(l, hooks(), "WHERE sealed <> '' ORDER BY person, name", func(r *notice.Hook) world.Change { return notice.HookSet{Row: *r} }),
 		l.greatest("SELECT COALESCE(MAX(id), 0), 0 FROM token", func(n, _ int64) world.Change {
 			return tenancy.Counted{Token: id.Token(n)}

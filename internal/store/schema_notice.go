@@ -20,6 +20,7 @@ func creditLevels() *relation[notice.Level] {
 	return &relation[row]{name: "credit_level", keys: 1, columns: []column[row]{
 		num("account", func(r *row) *id.Account { return &r.Account }),
 		num("percent", func(r *row) *int64 { return &r.Percent }),
+		flag("overdrawn", func(r *row) *bool { return &r.Over }),
 		num("changed", func(r *row) *int64 { return &r.Changed }),
 	}}
 }

@@ -23,6 +23,7 @@ func accounts() *relation[tenancy.Account] {
 		num("weight", func(r *row) *int64 { return &r.Weight }),
 		num("retired", func(r *row) *int64 { return &r.Retired }),
 		str("out_of_credit", func(r *row) *tenancy.OutOfCredit { return &r.OutOfCredit }),
+		num("overdraft", func(r *row) *money.Micros { return &r.Overdraft }),
 	}}
 }
 

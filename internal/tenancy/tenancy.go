@@ -42,12 +42,15 @@ type OutOfCredit string
 const (
 	Stop  OutOfCredit = "stop"  // rolling deposits aren't renewed: it is stopped
 	Drain OutOfCredit = "drain" // it runs to its time limit, and what that costs is owed
+
+	// Overdraft: jobs may go beyond the grants up to a bound, which later grants repay; then as Stop.
+	Overdraft OutOfCredit = "overdraft"
 )
 
 // ParseOutOfCredit reads one; empty is Stop.
 func ParseOutOfCredit(s string) (OutOfCredit, bool) {
 	switch o := OutOfCredit(s); o {
-	case Stop, Drain:
+	case Stop, Drain, Overdraft:
 		return o, true
 	case "":
 		return Stop, true
@@ -69,11 +72,20 @@ type Account struct {
 	Weight  int64 // of its share, against accounts and members beside it; 0: 1
 	Retired int64 // ns; when it was removed, and its name became free; 0: wasn't
 
-	OutOfCredit OutOfCredit // "": Stop
+	OutOfCredit OutOfCredit  // "": Stop
+	Overdraft   money.Micros // how far jobs may go beyond the grants, where OutOfCredit is Overdraft
 }
 
 // Drains reports whether what runs goes on once the account's credits are used up.
 func (a Account) Drains() bool { return a.Billing == BillingEnforce && a.OutOfCredit == Drain }
+
+// MayOverdraw is how far the account's jobs may go beyond its grants; 0: not at all.
+func (a Account) MayOverdraw() money.Micros {
+	if a.Billing != BillingEnforce || a.OutOfCredit != Overdraft {
+		return 0
+	}
+	return a.Overdraft
+}
 
 // Over reports whether the account has ended at time now; those above it aside.
 func (a Account) Over(now int64) bool { return over(a.Ends, now) }

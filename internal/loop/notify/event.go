@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/tenancy"
 	"croft.dev/croft/internal/workload"
@@ -111,6 +112,9 @@ func rfc(ns int64) string {
 }
 
 func percent(state string) int64 {
+	if state == command.CreditsOver {
+		return 100
+	}
 	n, _ := strconv.ParseInt(state, 10, 64) // as CreditWarn has written it
 	return n
 }

@@ -415,6 +415,25 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// Managers are told when the overdraft of their account begins to be used, and what that means.
+func TestOverdraft(t *testing.T) {
+	onBoth(t, func(t *testing.T, cfg store.Config) {
+		s := newSite(t, cfg)
+		over, bound := "overdraft", 1000*money.Credit
+		s.do(0, command.AccountPut{Name: "nlp", OutOfCredit: &over, Overdraft: &bound})
+		s.submit(func(j *workload.Spec) { j.Account, j.CPU, j.Mail = "nlp", 60_000, "none" })
+		s.submit(func(j *workload.Spec) { j.Account, j.CPU, j.Mail = "nlp", 60_000, "none" })
+		for range 3 {
+			s.now.Add(11e9)
+			s.look()
+		}
+		want(t, "mails", s.subjects(), "mia@example.org: nlp: its overdraft is used")
+		if m := s.box.Mails()[0].Data; !strings.Contains(m, "20.000 of its overdraft of 1000.000") || !strings.Contains(m, "the next credits repay") {
+			t.Errorf("%s", m)
+		}
+	})
+}
+
 // What is to be stopped by others is told while it isn't yet.
 func TestStopping(t *testing.T) {
 	s := newSite(t, sqlite(t))

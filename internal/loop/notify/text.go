@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"croft.dev/croft/api/v1/codes"
+	"croft.dev/croft/internal/command"
 	"croft.dev/croft/internal/notice"
 	"croft.dev/croft/internal/quantity"
 	"croft.dev/croft/internal/tenancy"
@@ -120,9 +121,13 @@ func (m *maker) ofJob(j *workload.Job, a workload.Attempt, head, why, do string)
 
 func (m *maker) low(e world.Entry) text {
 	account, _ := m.w.Tenancy.Accounts.Get(e.Event.Account)
+	used, then := e.Event.State+" % of its credits are used up", "Once they are used up, its jobs don't start any more where its billing is enforced."
+	if e.Event.State == command.CreditsOver {
+		used, then = "its overdraft is used", "What is spent of the overdraft the next credits repay. Once it is used up, what runs is stopped and nothing starts."
+	}
 	return text{
-		subject: "[croft] " + line(account.Name) + ": " + e.Event.State + " % of its credits are used up",
-		body: m.page(line(e.Event.Message)+".", "Once they are used up, its jobs don't start any more where its billing is enforced.",
+		subject: "[croft] " + line(account.Name) + ": " + used,
+		body: m.page(line(e.Event.Message)+".", then,
 			[][2]string{{"account", account.Name}, {"at", m.clock(e.At)}}, "croft statement "+account.Name),
 		event: "account.budget", head: e.Event.Message, credits: &eventCredits{Percent: percent(e.Event.State), Account: account.Name},
 	}
