@@ -91,7 +91,7 @@ type Quote struct {
 	Hour     string     `json:"hour,omitempty" doc:"with a rolling deposit: credits that an hour costs"`
 	Account  string     `json:"account"`
 	Billing  string     `json:"billing" doc:"off, showback or enforce"`
-	Balance  string     `json:"balance,omitempty" doc:"credits usable now"`
+	Balance  string     `json:"balance,omitempty" doc:"credits usable now, with what is left of an overdraft"`
 	After    string     `json:"after,omitempty" doc:"credits usable after the deposit"`
 	Caps     []LimitUse `json:"caps,omitempty" doc:"on what the user may spend in the account, before the deposit"`
 	Spec     JobSpec    `json:"spec" doc:"with every default filled in"`

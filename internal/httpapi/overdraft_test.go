@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "croft.dev/croft/api/v1"
+	"croft.dev/croft/internal/money"
 )
 
 // An admin says how far an account may go beyond its grants, when it is made or later; who
@@ -16,9 +17,21 @@ func TestOverdraft(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	set := v1.AccountPatch{OutOfCredit: text("overdraft"), Overdraft: text("50")}
+	usable := func() money.Micros {
+		t.Helper()
+		n, err := money.Parse(get[v1.Quote](h, 200, request{method: "POST", path: "/v1/quotes", user: "ada", body: example()}).Balance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := usable()
 	get[v1.Problem](h, 403, request{method: "PATCH", path: "/v1/accounts/nlp", user: "mia", body: set})
 	if got := get[v1.Account](h, 200, request{method: "PATCH", path: "/v1/accounts/nlp", user: "root", body: set}); got.Overdraft != "50.000" {
 		t.Errorf("%+v", got)
+	}
+	if now := usable(); now != before+50*money.Credit {
+		t.Errorf("a quote says that %s are usable, it was %s", now, before)
 	}
 	if got := get[v1.Account](h, 200, request{method: "GET", path: "/v1/accounts/nlp", user: "mia"}); got.OutOfCredit != "overdraft" || got.Overdraft != "50.000" || got.Balance.Overdrawn != "" {
 		t.Errorf("%+v", got)

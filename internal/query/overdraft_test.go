@@ -69,6 +69,19 @@ func TestOverdraftInTheBooks(t *testing.T) {
 			}
 			b.sees(t, b.statement(query.StatementQuery{Account: "lab", Period: "2026-11"}), "autumn 1.000", " 1.288")
 			b.sees(t, b.statement(query.StatementQuery{Account: "lab", Period: "2026-12"}), "winter 1.288", " -1.288")
+			for period, want := range map[string]string{"2026-11": "2.288", "2026-12": "0.000"} { // what bills are made of: each charge once
+				var sum money.Micros
+				for _, l := range b.statement(query.StatementQuery{Account: "lab", Period: period, By: "day"}).Lines {
+					n, err := money.Parse(l.Credits)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum += n
+				}
+				if sum.String() != want {
+					t.Errorf("the lines of %s come to %s, want %s", period, sum, want)
+				}
+			}
 			grants, err := b.reader(b.db).Grants(t.Context(), root, "lab")
 			if err != nil || len(grants) != 2 || grants[1].Repaid != "1.288" || grants[1].Spent != "1.288" || grants[1].Available != "8.712" {
 				t.Errorf("%+v, %v", grants, err)
